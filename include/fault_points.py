@@ -34,6 +34,7 @@ FaultPoint = Literal[
     "savepoint.table_saved",  # a table of it (with @N: the Nth) is there, and the manifest is not
     "savepoint.published",  # the answer is lost
     "clone.table_made",  # a table of the new pipeline (with @N: the Nth): the target, which decides, is the first
+    "promotion.saved",  # both pipelines stand equally far, their rows are kept, and nothing is decided
     "savepoint.manifest_removed",  # it is dropped, and its files are there
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]

@@ -59,11 +59,13 @@ class Cut:
         found = standing_at(pipeline.name, told, None if when is None else _moment(when).isoformat())
         if found is None:
             known = checkpoints_in(settings, pipeline)
+            is_replaced = bool(known) and (when is None or (known[0].committed_at or "") <= _moment(when).isoformat())
             raise TerminalError(
-                what="nothing had landed by then",
+                what="nothing had landed by then"
+                + (" since other rows took the place of the table's" if is_replaced else ""),
                 where=pipeline.name,
                 expected="a batch that was committed by then",
-                found=f"the first one at {known[0].committed_at}" if known else "none so far",
+                found=f"the first one at {known[0].committed_at}" if known and not is_replaced else "none so far",
                 action=f"run the pipeline (`lakemark run {pipeline.name}`), or name a later time "
                 f"(`lakemark checkpoint list {pipeline.name}`)",
             )
@@ -72,7 +74,7 @@ class Cut:
     @property
     def versions(self) -> dict[str, int]:
         """The versions of all tables that were there, by the names that queries have for them."""
-        found = ((_name(one), position_at(self.checkpoint, one).version) for one in self._participants)
+        found = ((shown_as(one), position_at(self.checkpoint, one).version) for one in self._participants)
         return {name: version for name, version in found if version is not None}
 
     def tables(self) -> dict[str, OpenedTable]:
@@ -81,7 +83,7 @@ class Cut:
         Raises:
             TerminalError: one is another table now, or its log no longer reaches back. TableDamaged: see `open_table`.
         """
-        return {_name(one): opened for one in self._participants if (opened := self._opened(one)) is not None}
+        return {shown_as(one): opened for one in self._participants if (opened := self._opened(one)) is not None}
 
     def named_tables(self, is_alone: bool) -> list[NamedTable]:
         """The tables for a query, as readers should see them: without the rows that a delete has hidden.
@@ -90,7 +92,7 @@ class Cut:
             is_alone: the query is about this pipeline only: its tables need no schema.
         """
         schemas = (None, self.pipeline.name) if is_alone else (self.pipeline.name,)
-        conditions = {_name(one): _seen_by_readers(one) for one in self._participants}
+        conditions = {shown_as(one): _seen_by_readers(one) for one in self._participants}
         return [
             NamedTable([(schema, name) for schema in schemas], table, conditions[name])
             for name, table in self.tables().items()
@@ -132,7 +134,7 @@ def query_at(cuts: Sequence[Cut], sql: str) -> pa.Table:
     return query_tables([table for cut in cuts for table in cut.named_tables(is_alone=len(cuts) == 1)], sql)
 
 
-def _name(participant: Participant) -> str:
+def shown_as(participant: Participant) -> str:
     """How a query calls a table: by its participant's name; a route's table by the end of its own."""
     return participant.name.rpartition("/")[2]
 

@@ -16,6 +16,7 @@ from include.cli.ledger import add_ledger_commands
 from include.cli.output import say
 from include.cli.pipeline_files import add_explain_command, add_validate_command
 from include.cli.profile import add_profile_command
+from include.cli.promote import add_promote_command
 from include.cli.quality import add_quality_command
 from include.cli.quarantine import add_quarantine_command
 from include.cli.savepoints import add_savepoint_command
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         add_table_commands,
         add_checkpoint_command,
         add_savepoint_command,
+        add_promote_command,
         add_ledger_commands,
         add_lake_command,
         add_backfill_command,

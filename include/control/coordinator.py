@@ -59,7 +59,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Coordinator(Settler):
-    """Plans and settles the batches of one pipeline."""
+    """Plans and settles the batches of one pipeline.
+
+    Args:
+        until: plans no further than these offsets, and in no other partition; None: whatever the source holds. holder:
+            plans although somebody has a turn, if it is this one.
+    """
+
+    until: Mapping[TopicPartition, int] | None = None
+    holder: str | None = None
 
     def plan_run(self, ignore_merge_every: bool = False) -> RunPlan | None:
         """Plans a run, from the batch that `plan` returns to the end of what the source holds now. None if that is
@@ -162,7 +170,8 @@ class Coordinator(Settler):
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
-            if state.pending is None and turn_now(state, datetime.now(UTC)) is not None:
+            turn = turn_now(state, datetime.now(UTC))
+            if state.pending is None and turn is not None and turn.holder != self.holder:
                 raise _NotOurTurnError
             if state.pending is not None and state.pending.batch.key != settled:
                 found = state.pending.batch.key
@@ -196,6 +205,8 @@ class Coordinator(Settler):
         verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
         landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
+        if self.until is not None:
+            source = source.up_to(self.until)
         try:
             verify_point(self.pipeline.name, state, before)
         except TargetBehindLedger:  # the target is behind, or only its earlier log is

@@ -100,6 +100,11 @@ def all_rows(table: OpenedTable) -> pa.Table:
     return query_arrow(table, "select * from t")
 
 
+def arrow_schema(table: OpenedTable) -> pa.Schema:
+    """The table's columns, as Arrow has them."""
+    return pa.schema(table.schema().to_arrow())
+
+
 def uri_of(table: OpenedTable) -> LakeUri:
     """Where an opened table lies."""
     where = urlparse(table.table_uri)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.ledger_events import LOSS, PROMOTION, UPGRADE
+from include.protocol.ledger_events import CUT_OVER, LOSS, PROMOTION, UPGRADE
 
 EVENTS = "event in ('generation_started', 'backfill_planned', 'backfill_ended', 'tables_left_out', 'audited')"
 ERRORS = "(event = 'attempt_ended' and details not like '%\"problem\": null%')"
@@ -42,7 +42,8 @@ def _line(row: JsonMapping) -> JsonObject | None:
             given_up = sum(r["end_offset"] - r["start_offset"] for r in details["skipped"])
             what = f"generation {generation} began from {details['origin']}"
             what += f"; {given_up:,} offsets were given up" if given_up else ""
-            kind = "promote" if details["origin"].startswith(PROMOTION) else _BY_ITSELF.get(details["origin"], "reset")
+            is_promoted = details["origin"].startswith((PROMOTION, CUT_OVER))
+            kind = "promote" if is_promoted else _BY_ITSELF.get(details["origin"], "reset")
             return _told(at, "skip" if given_up else kind, what, who=details["started_by"], why=details["reason"])
         case "backfill_planned":
             chunks, number = len(details["chunks"]), -generation

@@ -13,7 +13,7 @@ from include.lake.merge.restoring import Restoration
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
-from include.participants.versions import bring_files_back, unfit, whole_version
+from include.participants.versions import bring_files_back, copied_version, unfit, whole_version
 from include.protocol.participants import Position, Where
 
 
@@ -36,6 +36,15 @@ class BringBack:
     ) -> BringBack:
         """Finds the version, with all of its files. Args, Raises: see `whole_version`."""
         return cls(whole_version(uri, position, where, frozen=frozen, spare=spare), where, spare)
+
+    @classmethod
+    def from_copy(cls, uri: LakeUri, position: Position, where: Where, copy: LakeUri) -> BringBack:
+        """Finds rows that never were in this table. Args: copy: the frozen table that has them, and their files.
+
+        Raises:
+            TerminalError: they are gone.
+        """
+        return cls(None if position.version is None else copied_version(uri, where, copy), where, copy)
 
     def __call__(self, table: OpenedTable, markers: Mapping[str, int], metadata: str) -> bool:
         """Makes the commit. False if another writer was faster.

@@ -81,7 +81,8 @@ class Fence:
         if not self.started.is_restore:
             return {}
         point = Catalog.of(self.pipeline).point
-        stood = Position(0, 0, 0, version=self.started.restored_to, identity=self.started.table_id)
+        back_to = target.version if self.started.is_cut_over else self.started.restored_to
+        stood = Position(0, 0, 0, version=back_to, identity=self.started.table_id)
         found = {point.name: self._past(point, stood, target)}
         for participant in Catalog.of(self.pipeline).before:
             if (past := self._past_of(participant)) is not None:
@@ -110,6 +111,8 @@ class Fence:
         if (name := self.started.savepoint) is None:
             return BringBack.to(log.uri, position, where, frozen=partial(places.frozen, log.table_id))
         saved = places.saved(name, participant.name)
+        if self.started.is_cut_over:
+            return BringBack.from_copy(log.uri, position, where, saved)
         return BringBack.to(log.uri, position, where, frozen=lambda _: saved, spare=saved)
 
     def _raise(self, table: LakeUri, form: int | None, past: BringBack | None = None, name: str | None = None) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from include.lake.carrying import carry
 from include.lake.damage import on_one_line
-from include.lake.merge.frozen import names_of
+from include.lake.merge.frozen import names_of, thawed
 from include.lake.merge.past import Frozen, version_at
 from include.lake.merge.snapshot import Snapshot
-from include.lake.merge.unfit import UnfitError
+from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.stores import files_at
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -48,6 +48,22 @@ def version_of(uri: LakeUri, position: Position, where: Where, frozen: Frozen) -
         raise unfit(where, uri, error) from error
     if past is None:
         raise _gone(where, uri, f"version {position.version} in its log", "log clean-up has removed it")
+    return past
+
+
+def copied_version(uri: LakeUri, where: Where, copy: LakeUri) -> Snapshot:
+    """The rows of a frozen table, as a version of another one. Args: copy: that table, which has files of its own.
+
+    Raises:
+        TerminalError: it is gone, or a file of it is.
+    """
+    try:
+        past = thawed(copy, uri)
+    except NoLogError as error:
+        raise _gone(where, copy, "the copy of a table", "none") from error
+    except UnfitError as error:
+        raise unfit(where, copy, error) from error
+    verify_whole(past, where, copy)
     return past
 
 

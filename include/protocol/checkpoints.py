@@ -215,6 +215,8 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
             at = checkpoint.committed_at or recorded_at
         elif isinstance(event, GenerationStarted) and event.is_restore:
             checkpoint, at = known.get(event.restored or ""), recorded_at
+        if isinstance(event, GenerationStarted) and event.replaces_rows and (moment is None or recorded_at <= moment):
+            found = None  # until a batch of it ends, no checkpoint says where the tables stand
         if checkpoint is not None and (moment is None or at <= moment):
             found = checkpoint
     return found

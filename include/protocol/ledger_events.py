@@ -23,6 +23,7 @@ EARLIEST = "earliest"  # origin of a generation that reads everything again
 PROMOTION = "backfill "  # the origin goes on with the backfill's number
 CHECKPOINT = "checkpoint "  # a restore's origin goes on with the checkpoint's name
 CLONE = "clone of "  # the same of a pipeline that begins with another one's savepoint: PIPELINE/SAVEPOINT
+CUT_OVER = "cut over to "  # a clone's rows take the place of all: its name, the savepoint of them, the checkpoint's
 SAVEPOINT = "savepoint "  # the same with the savepoint's name and that of its checkpoint
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
@@ -60,12 +61,22 @@ class GenerationStarted:
     @property
     def is_restore(self) -> bool:
         """Whether the tables went back to a checkpoint or a savepoint, all together; or began with another one's."""
-        return self.origin.startswith((CHECKPOINT, SAVEPOINT, CLONE))
+        return self.origin.startswith((CHECKPOINT, SAVEPOINT, CLONE, CUT_OVER))
 
     @property
     def is_clone(self) -> bool:
         """Whether the tables began as another pipeline's savepoint."""
         return self.origin.startswith(CLONE)
+
+    @property
+    def is_cut_over(self) -> bool:
+        """Whether the rows of another pipeline took the place of all rows, in all tables."""
+        return self.origin.startswith(CUT_OVER)
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether other rows took the place of all that the target held."""
+        return self.is_promotion or self.is_cut_over
 
     @property
     def restored(self) -> str | None:
@@ -74,8 +85,9 @@ class GenerationStarted:
 
     @property
     def savepoint(self) -> str | None:
-        """The savepoint that the tables went back to; None: this is no restore of one."""
-        return self.origin.split(" ")[1] if self.origin.startswith(SAVEPOINT) else None
+        """The savepoint that the tables got their rows from; None: this is no restore of one."""
+        found = self.origin.startswith((SAVEPOINT, CUT_OVER))
+        return self.origin.split(" ")[-2] if found else None
 
     @property
     def brings_rows(self) -> bool:

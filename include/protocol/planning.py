@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -31,6 +31,14 @@ class SourceExtent:
     cluster_id: str
     topic_ids: Mapping[str, str]
     partitions: Mapping[TopicPartition, PartitionExtent]
+
+    def up_to(self, offsets: Mapping[TopicPartition, int]) -> SourceExtent:
+        """The same, as if no partition went further than these offsets; of other partitions nothing."""
+        capped = {
+            tp: replace(extent, end_offset=max(extent.log_start_offset, min(extent.end_offset, offsets.get(tp, 0))))
+            for tp, extent in self.partitions.items()
+        }
+        return replace(self, partitions=capped)
 
 
 @dataclass(frozen=True)

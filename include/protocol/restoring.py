@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from include.protocol.checkpoints import Checkpoint, verify_complete
-from include.protocol.errors import OffsetsExpired
+from include.protocol.errors import OffsetsExpired, TerminalError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -55,6 +55,40 @@ def go_back(
         positions=to.positions,
         restored_to=to.point.version,
         table_id=to.point.identity,
+    )
+
+
+def cut_over(
+    state: LedgerState, to: Checkpoint, source: SourceExtent, origin: str, reason: str, started_by: str
+) -> GenerationStarted:
+    """The generation that begins with the rows of another pipeline, which has read exactly as much.
+
+    Args:
+        state: of the generation that ends. to: the other one's checkpoint, as one of this pipeline: where its tables
+            are now, and which batches have written their new rows.
+
+    Raises:
+        TopicRecreated: a topic is another one now. TerminalError: this pipeline has read more, or less.
+    """
+    verify_topics(to.pipeline, _still_read(to.topic_ids, source), to.cluster_id, source)
+    if dict(state.committed_offsets) != dict(to.next_offsets):
+        differing = sorted(tp for tp, at in to.next_offsets.items() if state.committed_offsets.get(tp) != at)
+        raise TerminalError(
+            what="the two pipelines have not read equally far",
+            where=f"{to.pipeline}, {', '.join(map(str, differing)) or 'partitions that one of them does not read'}",
+            expected="the same offsets in every partition",
+            found="others",
+            action="run the same command again: it lets both catch up first; nothing was changed",
+        )
+    return GenerationStarted(
+        generation=max(state.generation, to.key.generation) + 1,
+        start_offsets=dict(to.next_offsets),
+        topic_ids=_still_read(to.topic_ids, source),
+        cluster_id=source.cluster_id,
+        origin=origin,
+        reason=reason,
+        started_by=started_by,
+        positions=to.positions,
     )
 
 

@@ -14,9 +14,9 @@ def versions_gone(events: Iterable[Event]) -> list[Span]:
     them away, or a promotion replaced them. Who goes back to what was taken away before brings it back."""
     past: list[tuple[int, list[Span]]] = [(-1, [])]  # since which version, what of the versions until then is gone
     for event in events:
-        if not isinstance(event, GenerationStarted) or not (event.is_promotion or event.restored_to is not None):
+        if not isinstance(event, GenerationStarted) or not (event.replaces_rows or event.restored_to is not None):
             continue
-        until, back_to = event.target_version or 0, -1 if event.is_promotion else event.restored_to or 0
+        until, back_to = event.target_version or 0, -1 if event.replaces_rows else event.restored_to or 0
         gone = next((gone for since, gone in reversed(past) if since <= back_to), [])
         past.append((until, [*((after, min(to, back_to)) for after, to in gone if after < back_to), (back_to, until)]))
     return past[-1][1]

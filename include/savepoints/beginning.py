@@ -1,4 +1,4 @@
-"""Finds the pipeline that begins with a savepoint, or makes its file."""
+"""Makes the files of pipelines that begin with a savepoint, or that go on as another one does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from include.lake.stores import files_at
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.loading import load_pipeline
 from include.pipeline_file.tables import Tables
+from include.pipeline_file.users_file import read_users_file
 from include.protocol.errors import TerminalError
 from include.protocol.savepoints import TEXTS
-from include.savepoints.renaming import renamed
+from include.savepoints.renaming import exchanged, renamed, tables_of
+from include.savepoints.same_program import counterparts
 from include.savepoints.shelf import taken
 from include.settings import Settings
 
@@ -37,10 +39,7 @@ def new_pipeline(
     kept = Tables.of(settings, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
     with files_at(kept).open(kept) as content:
         text = renamed(content.read().decode(), source.name, name)
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder, path.name)
-        scratch.write_text(text)
-        found = load_pipeline(scratch, settings.environment)
+    found = _read(settings, name, text)
     if not is_kept:
         return found
     try:
@@ -49,16 +48,59 @@ def new_pipeline(
     except FileExistsError:
         pass
     except OSError as error:
-        raise TerminalError(
-            what="the new pipeline's file cannot be written",
-            where=str(path),
-            expected="a folder of pipeline files that may be written",
-            found=error.strerror or str(error),
-            action=f"write {path.name} where your pipeline files come from, with a name and tables of its own, and run "
-            "the same again",
-        ) from error
+        raise _not_written(path, error) from error
     say(f"made {path}: the savepoint's file, with other names")
     return find_pipeline(name, settings.pipelines, settings.environment)
+
+
+def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tuple[str, Pipeline]:
+    """A pipeline's file as another one's says it, but for its name and its tables; and the pipeline that it declares.
+
+    Args:
+        new: the one that says it. over: the one that keeps its name and its tables.
+
+    Raises:
+        TerminalError: see `exchanged`. PipelineFileError: the file is not valid.
+    """
+    called = {theirs.path: mine.path for mine, theirs in counterparts(over, new)}
+    tables = {path: called.get(path) or path.replace(new.name, over.name) for path in tables_of(new)}
+    path = settings.pipelines / f"{new.name}.yaml"
+    lake = {f"lake://{old}": f"lake://{table}" for old, table in tables.items()}
+    text = exchanged(read_users_file(path, path.parent), new.name, over.name, lake)
+    return text, _read(settings, over.name, text)
+
+
+def write_file(settings: Settings, name: str, text: str) -> None:
+    """Replaces a pipeline's file, whole or not at all.
+
+    Raises:
+        TerminalError: the folder of pipeline files cannot be written.
+    """
+    path = settings.pipelines / f"{name}.yaml"
+    scratch = path.with_name(f".{name}.new")
+    try:
+        scratch.write_text(text)
+        scratch.replace(path)
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+def _read(settings: Settings, name: str, text: str) -> Pipeline:
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder, f"{name}.yaml")
+        scratch.write_text(text)
+        return load_pipeline(scratch, settings.environment)
+
+
+def _not_written(path: Path, error: OSError) -> TerminalError:
+    return TerminalError(
+        what="a pipeline's file cannot be written",
+        where=str(path),
+        expected="a folder of pipeline files that may be written",
+        found=error.strerror or str(error),
+        action=f"write {path.name} where your pipeline files come from, with a name and tables of its own, and run "
+        "the same again",
+    )
 
 
 def _alone(pipeline: Pipeline) -> Pipeline:

@@ -32,6 +32,7 @@ from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import CLONE, FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import NOWHERE, Position
 from include.savepoints.checking import checked
+from include.savepoints.same_program import counterparts
 from include.savepoints.saved_tables import SavedRows, saved_rows
 from include.savepoints.shelf import taken
 from include.settings import Settings
@@ -58,7 +59,7 @@ class Cloning:
         """What becomes of every table. Raises TerminalError: see `taken`."""
         saved, known = self._saved(), taken(self.settings, self.source, self.name).tables
         return [
-            verdict(one, _metadata(saved.get(one.name)), is_known=self._old_name(one) in known)
+            verdict(one, _metadata(saved.get(one.name)), is_known=self._old_names.get(one.name) in known)
             for one in self._participants
         ]
 
@@ -134,16 +135,12 @@ class Cloning:
     def _saved(self) -> dict[str, SavedRows]:
         """The savepoint's tables, by the participants' names of the new pipeline."""
         found = saved_rows(self.settings, self.source, self.name)
-        old = {one.name: self._old_name(one) for one in self._participants}
-        return {new: found[name] for new, name in old.items() if name is not None and name in found}
+        return {new: found[old] for new, old in self._old_names.items() if old in found}
 
-    def _old_name(self, participant: Participant) -> str | None:
-        """What a table is called in the savepoint; None: there is none. A route is known by what it takes."""
-        if participant.route is None:
-            return participant.name
-        route = self.to.target.routes[participant.route]
-        same = (one.table for one in self.source.target.routes if (one.when, one.topics) == (route.when, route.topics))
-        return next(same, None)
+    @property
+    def _old_names(self) -> dict[str, str]:
+        """What the tables are called in the savepoint, by their names in the new pipeline."""
+        return {new.name: old.name for old, new in counterparts(self.source, self.to)}
 
     @property
     def _participants(self) -> Sequence[Participant]:

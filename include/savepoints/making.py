@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -38,6 +38,7 @@ from include.protocol.savepoints import (
     BEGUN,
     LISTS,
     MANIFEST,
+    TABLES,
     TEXTS,
     Begun,
     SavedTable,
@@ -61,7 +62,8 @@ class Making:
     Args:
         name: its name. at: a checkpoint's name; None: where the tables stand now. is_copy: it gets data files of its
             own; else it pins those of the tables. is_deep: all files are read, and their hashes kept. reason,
-            created_by: a person's. say: is told how far it is.
+            created_by: a person's. say: is told how far it is. shelf: the pipeline on whose shelf a copy lies; None:
+            its own. called: what tables are called there, if not as in this pipeline.
     """
 
     settings: Settings
@@ -73,6 +75,8 @@ class Making:
     reason: str = ""
     created_by: str = ""
     say: Say = lambda _: None
+    shelf: Pipeline | None = None
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def make(self) -> Savepoint:
         """Makes it, or ends one that was begun and not ended.
@@ -88,7 +92,8 @@ class Making:
         begun = found.begun or self._decided()
         wanted = None if self.at is None else self._checkpoint().name
         verify_same(begun, self.is_copy, wanted)
-        tables = {one.name: self._saved(one, begun.checkpoint) for one in Catalog.of(self.pipeline).participants}
+        participants = Catalog.of(self.pipeline).participants
+        tables = {self._called(one): self._saved(one, begun.checkpoint) for one in participants}
         savepoint = Savepoint(begun, tables, dict(self._texts()))
         content = json.dumps(savepoint.to_json(), indent=2).encode()
         if not files_at(self._folder).publish(self._folder / MANIFEST, content):
@@ -127,9 +132,9 @@ class Making:
             coordinator.settle_pending()
         found = Cut.at(self.settings, self.pipeline, None).checkpoint
         begun = coordinator.ledger.state().generations
-        if begun and begun[-1].is_promotion and begun[-1].generation > found.key.generation:
+        if begun and begun[-1].replaces_rows and begun[-1].generation > found.key.generation:
             raise TerminalError(
-                what="no batch has ended since a backfill's table took the target's place",
+                what="no batch has ended since other rows took the place of the table's",
                 where=f"{self.pipeline.name} generation {begun[-1].generation}",
                 expected="a batch of this generation: a savepoint is always the end of a batch",
                 found="none",
@@ -147,11 +152,11 @@ class Making:
     def _saved(self, participant: Participant, checkpoint: Checkpoint) -> SavedTable:
         """Saves one table."""
         position = position_at(checkpoint, participant)
-        folder = folder_of(participant.name)
+        folder = folder_of(self._called(participant))
         if (past := self._version(participant, checkpoint)) is None:
             return SavedTable(position, None)
         self.say(f"{participant.name}: version {position.version}, {len(past.files):,} data files")
-        own = Tables.of(self.settings, self.pipeline).saved(self.name, participant.name)
+        own = self._folder / TABLES / folder
         names = names_of(past)
         try:
             if self.is_copy:
@@ -194,7 +199,10 @@ class Making:
 
     @property
     def _shelf(self) -> LakeUri:
-        return Tables.of(self.settings, self.pipeline).savepoints
+        return Tables.of(self.settings, self.shelf or self.pipeline).savepoints
+
+    def _called(self, participant: Participant) -> str:
+        return self.called.get(participant.name, participant.name)
 
     @property
     def _folder(self) -> LakeUri:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from include.pipeline_file import Pipeline
 from include.pipeline_file.yaml_text import read_yaml
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping
@@ -20,7 +21,11 @@ def renamed(text: str, old: str, new: str) -> str:
         TerminalError: its name or a table stands there in a way that cannot be exchanged.
     """
     data: JsonMapping = dict(read_yaml(text))  # type: ignore[call-overload]  # the file was valid when it was saved
-    tables = {table: _other(table, old, new) for table in _tables(data)}
+    return exchanged(text, old, new, {table: _other(table, old, new) for table in _tables(data)})
+
+
+def exchanged(text: str, old: str, new: str, tables: Mapping[str, str]) -> str:
+    """The same, where the caller says what the tables are called. Args: tables: the new names by the old ones; all."""
     changed, names = re.subn(rf"(?m)^name:[ \t]*([\"']?){old}\1(?=[ \t]*(#.*)?$)", f"name: {new}", text)
     for table, other in tables.items():
         changed = re.sub(rf"{re.escape(table)}(?![A-Za-z0-9_\-./])", other, changed)
@@ -34,6 +39,13 @@ def renamed(text: str, old: str, new: str) -> str:
             action=f"write {new}.yaml yourself, with a name and tables of its own, and run the same again",
         )
     return changed
+
+
+def tables_of(pipeline: Pipeline) -> list[str]:
+    """The tables that a pipeline file names as its own, as paths in the lake."""
+    target = pipeline.target
+    found = [target.table, target.history_table, pipeline.archive, *(route.table for route in target.routes)]
+    return [table.removeprefix("lake://") for table in found if table is not None]
 
 
 def _tables(data: JsonMapping) -> Iterator[str]:

@@ -1,0 +1,62 @@
+"""`lakemark promote NEW --over NAME`: a clone takes the place of the pipeline that it began from."""
+
+from __future__ import annotations
+
+import argparse
+
+from include.cli.ledger import generation_lines
+from include.cli.output import Commands, add_command, named_pipeline, report, say, who
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+
+
+def add_promote_command(commands: Commands) -> None:
+    """Adds `promote` to the command's subparsers."""
+    text = "let a clone's tables take the place of another pipeline's, at exactly its offsets"
+    promote_ = add_command(commands, "promote", promote, text, pipeline="the clone")
+    promote_.add_argument("--over", required=True, metavar="NAME", help="the pipeline whose tables' place it takes")
+    promote_.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    text = "also if the tables differ: the clone does another thing on purpose"
+    promote_.add_argument("--accept-differences", action="store_true", help=text)
+    text = "let the file of NAME say what the clone's says, but for its name and tables"
+    promote_.add_argument("--write-file", action="store_true", help=text)
+    promote_.add_argument("--dry-run", action="store_true", help="only compare the tables as they are now")
+
+
+def promote(settings: Settings, options: argparse.Namespace) -> int:
+    from include.jobs.report import told
+    from include.savepoints.beginning import file_of_the_other, write_file
+    from include.savepoints.promoting import Promoting
+
+    new, over = named_pipeline(settings, options.pipeline), named_pipeline(settings, options.over)
+    text, declared = file_of_the_other(settings, new, over) if options.write_file else (None, over)
+
+    def listen(fact: JsonObject) -> None:
+        say(told(fact))
+
+    def write() -> None:
+        if text is not None:
+            write_file(settings, over.name, text)
+
+    promoting = Promoting(
+        settings,
+        new,
+        declared,
+        accepts=options.accept_differences,
+        reason=options.reason,
+        started_by=who(),
+        listen=listen,
+        say=say,
+        write_file=write,
+    )
+    if options.dry_run:
+        found = promoting.differences()
+        report(options, {"tables": [one.to_json() for one in found]}, map(str, found))
+        return 0 if all(one.is_equal for one in found) else 1
+    done = promoting.promote()
+    lines = [str(one) for one in done.compared] + [*generation_lines(done.started)]
+    if done.before is not None:
+        lines.append(f"to go back: `lakemark savepoint restore {over.name} {done.before} --reason ...`")
+    lines.append(f"{new.name} is still there; nobody needs it or its tables any more")
+    report(options, done.to_json(), lines)
+    return 0

@@ -1,0 +1,227 @@
+"""Cuts over from one pipeline to another that began as its clone: both read exactly as far, are compared by their rows,
+and then the clone's rows take the place of all rows, in all tables, as one change of generation.
+
+Both pipelines have a turn meanwhile, so nobody else plans in either. If it is killed anywhere and called again, it
+reaches the same end: before the fence in the target nothing has changed, and after it the change is completed.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from include.checkpoints.reading import Cut
+from include.control.coordinator import Coordinator
+from include.control.generation_change import GenerationChange
+from include.control.turns import turn
+from include.fault_points import fault_point
+from include.jobs.runner import run_job
+from include.lake.ledger import Ledger
+from include.lake.merge.cloning import clone
+from include.lake.merge.snapshot import Snapshot
+from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.participants.participant import POINT
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
+from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
+from include.protocol.ledger_events import CUT_OVER, GenerationStarted
+from include.protocol.ledger_state import LedgerState
+from include.protocol.participants import NOWHERE, Position
+from include.protocol.planning import Idle, SourceExtent
+from include.protocol.ranges import TopicPartition
+from include.protocol.restoring import cut_over
+from include.protocol.savepoints import Savepoint
+from include.savepoints.comparing import Compared, compared
+from include.savepoints.making import Making
+from include.savepoints.same_program import counterparts, verify_same_program
+from include.savepoints.shelf import drop
+from include.settings import Settings
+
+Offsets = Mapping[TopicPartition, int]
+_BATCHES_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class Promoted:
+    """What a cut over has done."""
+
+    started: GenerationStarted
+    compared: Sequence[Compared]  # empty: one that was interrupted was completed
+    before: str | None  # the savepoint of the tables as they were; None: as for `compared`
+
+    def to_json(self) -> JsonObject:
+        return {
+            "generation": self.started.generation,
+            "origin": self.started.origin,
+            "tables": [one.to_json() for one in self.compared],
+            "before": self.before,
+        }
+
+
+@dataclass(frozen=True)
+class Promoting:
+    """Cuts over to a clone.
+
+    Args:
+        new: the clone. over: the pipeline whose tables' place it takes. accepts: whether tables may differ. reason,
+            started_by: a person's. listen: gets what jobs tell. say: is told how far it is. write_file: makes the file
+            of `over` what is given here, while nobody plans with it.
+    """
+
+    settings: Settings
+    new: Pipeline
+    over: Pipeline
+    accepts: bool
+    reason: str
+    started_by: str
+    listen: Callable[[JsonObject], None]
+    say: Callable[[str], None]
+    write_file: Callable[[], None] = lambda: None
+
+    def promote(self) -> Promoted:
+        """Cuts over.
+
+        Raises:
+            TerminalError: the pipelines do not do the same, or the tables differ. Whatever a batch raises, or a change
+            of generation. RetryableError: see `GenerationChange.begin_from`.
+        """
+        if (completed := self._completed()) is not None:
+            return completed
+        verify_same_program(self.settings, self.new, self.over)
+        holder = f"the promotion of {self.new.name} over {self.over.name} {uuid.uuid4().hex[:8]}"
+        with turn(self._ledger(self.over), holder), turn(self._ledger(self.new), holder):
+            offsets = self._caught_up(holder)
+            found = self.differences()
+            self._verify_accepted(found)
+            now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+            before = self._savepoint(self.over, f"before-{self.new.name}-{now}", None).begun.name
+            rows = self._savepoint(self.new, f"{self.new.name}-{now}", self.over)
+            assert dict(rows.checkpoint.next_offsets) == dict(offsets), "nobody else has planned since"
+            fault_point("promotion.saved")
+            self.write_file()
+            started = self._changed(rows)
+        drop(self.settings, self.over, rows.begun.name)
+        return Promoted(started, found, before)
+
+    def differences(self) -> list[Compared]:
+        """Compares the tables as they are at both pipelines' newest checkpoints.
+
+        Raises:
+            TerminalError: see `Cut.at`.
+        """
+        old, new = Cut.at(self.settings, self.over, None), Cut.at(self.settings, self.new, None)
+        pairs = counterparts(self.over, self.new)
+        looks = (compared(old, new, mine=mine, theirs=theirs) for mine, theirs in pairs)
+        return [one for one in looks if one is not None]
+
+    def _completed(self) -> Promoted | None:
+        """Completes a change that was decided and not ended; None: there is none."""
+        coordinator = Coordinator(self.settings, self.over)
+        log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()
+        begun = None if log is None else log.begun_after(self.over.name, state.generation)
+        if begun is None or not begun.origin.startswith(f"{CUT_OVER}{self.new.name} "):
+            return None
+
+        def never(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+            raise RetryableError(
+                what="another change of generation was finished first",
+                where=self.over.name,
+                expected=f"one that begins from: {begun.origin}",
+                found="another one",
+                action="run the same again",
+            )
+
+        started, _ = GenerationChange(coordinator, create_target=lambda: None).begin(never)
+        assert started.savepoint is not None, "a cut over names one"
+        drop(self.settings, self.over, started.savepoint)
+        return Promoted(started, [], None)
+
+    def _caught_up(self, holder: str) -> Offsets:
+        """Lets both pipelines read up to where the further one stands, in every partition. Returns these offsets."""
+        for _ in range(_BATCHES_MAX):
+            states = [self._ledger(pipeline).state() for pipeline in (self.over, self.new)]
+            found = [dict(state.committed_offsets) for state in states]
+            goal = {tp: max(of.get(tp, 0) for of in found) for tp in {*found[0], *found[1]}}
+            behind = next((p for p, of in zip((self.over, self.new), found, strict=True) if of != goal), None)
+            if behind is None:
+                return goal
+            coordinator = Coordinator(self.settings, behind, until=goal, holder=holder)
+            planned = coordinator.plan()
+            if isinstance(planned, Idle):
+                break
+            self.say(f"{behind.name}: {planned.batch} on the way to the other one's offsets")
+            run_job(self.settings, behind.name, planned.batch.key, self.started_by, listen=self.listen, log=self.say)
+            coordinator.settle(planned.batch.key)
+        raise TerminalError(
+            what="the two pipelines cannot read equally far",
+            where=f"{self.new.name} and {self.over.name}",
+            expected="the same offsets in every partition",
+            found="; ".join(f"{tp}: {found[0].get(tp)} and {found[1].get(tp)}" for tp in sorted(goal)),
+            action="Kafka no longer holds what one of them lacks, or reads other partitions: clone a newer savepoint",
+        )
+
+    def _verify_accepted(self, found: Sequence[Compared]) -> None:
+        for one in found:
+            self.say(str(one))
+        if self.accepts or all(one.is_equal for one in found):
+            return
+        raise TerminalError(
+            what="the tables differ",
+            where=f"{self.over.name} and {self.new.name}",
+            expected="the same rows",
+            found="; ".join(str(one) for one in found if not one.is_equal),
+            action="look at the rows: `lakemark query "
+            f"{self.over.name} {self.new.name} 'SELECT ... FROM {self.over.name}.target ...'`; if they are as they "
+            "should be, run the same with --accept-differences; nothing was changed",
+        )
+
+    def _savepoint(self, pipeline: Pipeline, name: str, shelf: Pipeline | None) -> Savepoint:
+        """Keeps what a pipeline has now. Args: shelf: of another pipeline, for which it is a copy; None: a pin."""
+        called = {} if shelf is None else {theirs.name: mine.name for mine, theirs in counterparts(shelf, pipeline)}
+        return Making(
+            self.settings,
+            pipeline,
+            name,
+            is_copy=shelf is not None,
+            reason=f"the promotion of {self.new.name} over {self.over.name}",
+            created_by=self.started_by,
+            say=self.say,
+            shelf=shelf,
+            called=called,
+        ).make()
+
+    def _changed(self, rows: Savepoint) -> GenerationStarted:
+        """Cuts over. Args: rows: the clone's, on the shelf of the pipeline whose place they take."""
+        coordinator = Coordinator(self.settings, self.over)
+        origin = f"{CUT_OVER}{self.new.name} {rows.begun.name} {rows.checkpoint.name}"
+        stands = {one.name: self._stands(one.name, rows) for one in Catalog.of(self.over).participants}
+        to = replace(rows.checkpoint, pipeline=self.over.name, point=stands.pop(POINT), positions=stands)
+
+        def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
+            return cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
+
+        return GenerationChange(coordinator, create_target=lambda: None).begin_from(origin, decide)
+
+    def _stands(self, name: str, rows: Savepoint) -> Position:
+        """Where a table stands once it has the clone's rows: that is said of the version that it has now, since what
+        comes after it is looked at. A table that is not there yet is made, without rows."""
+        [participant] = [one for one in Catalog.of(self.over).participants if one.name == name]
+        saved, uri = rows.tables[name], participant.uri(self.settings)
+        if saved.folder is None:
+            return NOWHERE
+        if TableLog.open(uri) is None:
+            past = Snapshot.of(Tables.of(self.settings, self.over).saved(rows.begun.name, name))
+            said = {"lakemark": FORMAT, "role": CLONE_ROLE, "pipeline": self.over.name}
+            clone(replace(past, files={}), uri, str(uuid.uuid4()), {}, said=json.dumps(said))
+        log = TableLog.open(uri)
+        assert log is not None, "it has just been made"
+        return replace(saved.position, version=log.version, identity=log.table_id)
+
+    def _ledger(self, pipeline: Pipeline) -> Ledger:
+        return Coordinator(self.settings, pipeline).ledger

@@ -1,0 +1,74 @@
+"""Says whether two pipelines do the same, apart from their names and the places of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from include.participants.catalog import Catalog
+from include.participants.participant import Participant
+from include.pipeline_file import Pipeline
+from include.pipeline_file.transform_file import read_transform
+from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonMapping, JsonValue
+from include.settings import Settings
+
+_SAID_APART = {"name", "schedule", "stale_after_minutes", "maintenance", "checkpoints", "archive"}
+_PLACES = {"table", "history_table"}
+
+
+def counterparts(one: Pipeline, other: Pipeline) -> list[tuple[Participant, Participant]]:
+    """The tables of two pipelines that play the same part. A route is known by what it takes."""
+    theirs = {_part(other, participant): participant for participant in Catalog.of(other).participants}
+    pairs = ((mine, theirs.get(_part(one, mine))) for mine in Catalog.of(one).participants)
+    return [(mine, found) for mine, found in pairs if found is not None]
+
+
+def differing(settings: Settings, one: Pipeline, other: Pipeline) -> list[str]:
+    """The fields of the pipeline file that say another thing, and tables that only one has."""
+    found = [*_fields(_said(one), _said(other))]
+    texts = [None if p.transform is None else read_transform(settings, p) for p in (one, other)]
+    if texts[0] != texts[1]:
+        found.append("the text of the transform")
+    parts = [{_part(p, participant) for participant in Catalog.of(p).participants} for p in (one, other)]
+    return [*found, *(f"table {name}" for name in sorted(parts[0] ^ parts[1]))]
+
+
+def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> None:
+    """Checks that a pipeline will go on as the one does whose rows it gets.
+
+    Raises:
+        TerminalError: it would not. TransformError: a transform cannot be read.
+    """
+    if found := differing(settings, over, new):
+        raise TerminalError(
+            what="the two pipelines do not do the same, so the next batch would go on in another way",
+            where=f"the files {over.name}.yaml and {new.name}.yaml",
+            expected="the same but for the name, the tables' places, the schedule, checkpoints and maintenance",
+            found=f"other: {', '.join(found)}",
+            action=f"pause {over.name}, let its file say what {new.name}'s says, and run the same again; or let this "
+            "command write it: --write-file",
+        )
+
+
+def _part(pipeline: Pipeline, participant: Participant) -> str:
+    """Which part a table plays."""
+    if participant.route is None:
+        return participant.name
+    route = pipeline.target.routes[participant.route]
+    return f"route {route.when or ', '.join(route.topics)}"
+
+
+def _said(pipeline: Pipeline) -> JsonMapping:
+    return pipeline.model_dump(mode="json", exclude=_SAID_APART)
+
+
+def _fields(one: JsonValue, other: JsonValue, path: str = "") -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in {**one, **other}:
+            if name not in _PLACES:
+                yield from _fields(one.get(name), other.get(name), f"{path}.{name}".strip("."))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from _fields(mine, theirs, f"{path}[{number}]")
+    elif one != other:
+        yield path

@@ -1,0 +1,92 @@
+"""A clone takes the place of the pipeline that it began from, at exactly its offsets: no gap, and no duplicate."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from include.pipeline_file import Pipeline
+from tests.spark.savepoints.test_clone import cloned
+from tests.spark.savepoints.test_restore import command, create, three_batches
+from tests.support.photos import batch_of, photo, records, whole, without_batches
+from tests.support.stopped import was_killed
+from tests.support.world import World
+
+REASON = ("--reason", "a test")
+
+
+def promote(world: World, new: Pipeline, over: Pipeline, *told: str, **environment: str):
+    return world.lakemark("promote", new.name, "--over", over.name, *REASON, *told, **environment)
+
+
+def both(world: World, name: str, seed: int) -> tuple[Pipeline, Pipeline]:
+    """A pipeline, and its clone, which is a batch behind."""
+    pipeline, _ = three_batches(world, name, seed)
+    create(world, pipeline, "s")
+    new = cloned(world, pipeline, "s", f"{name}_new")
+    batch_of(world, pipeline, records(random.Random(seed + 1), 40))
+    return pipeline, new
+
+
+@pytest.mark.on_both_lakes
+def test_the_clone_catches_up_and_takes_the_place(world: World) -> None:
+    pipeline, new = both(world, "blue", 1)
+    before = photo(world, pipeline)
+    done = promote(world, new, pipeline)
+    assert done.returncode == 0, done.stderr
+    assert without_batches(photo(world, pipeline)) == without_batches(before)
+    assert whole(photo(world, pipeline)) == whole(photo(world, new))
+    assert world.drain(pipeline) == 0, "not even a repair"
+    batch_of(world, pipeline, records(random.Random(9), 60))
+    assert world.drain(new) == 1
+    assert without_batches(photo(world, pipeline)) == without_batches(photo(world, new))
+    audited = world.lakemark("audit", pipeline.name, "--deep")
+    assert audited.returncode == 0, audited.stdout
+    [name] = [line.split()[7] for line in done.stdout.splitlines() if line.startswith("to go back")]
+    assert command(world, "restore", pipeline, name, *REASON).returncode == 0
+    assert whole(photo(world, pipeline)) == whole(before)
+
+
+@pytest.mark.parametrize("fault", ["promotion.saved=kill", "generation.part_fenced=kill@2"])
+def test_one_that_was_killed_is_ended_by_the_same_command(world: World, fault: str) -> None:
+    pipeline, new = both(world, "cut", 3)
+    before = photo(world, pipeline)
+    killed = promote(world, new, pipeline, LAKEMARK_TEST_FAULT=fault)
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
+    ended = promote(world, new, pipeline)
+    assert ended.returncode == 0, ended.stderr
+    assert without_batches(photo(world, pipeline)) == without_batches(before)
+    assert whole(photo(world, pipeline)) == whole(photo(world, new))
+    assert world.drain(pipeline) == 0
+    assert len(world.coordinator(pipeline).ledger.state().generations) == 1
+
+
+def test_another_program_takes_the_place_with_its_file(world: World) -> None:
+    pipeline, _ = three_batches(world, "green", 5)
+    create(world, pipeline, "s", "--at", "0")
+    [topic] = pipeline.source.topics
+    world.settings.transforms.mkdir(exist_ok=True)
+    (world.settings.transforms / "louder.sql").write_text("SELECT * EXCEPT (name), upper(name) AS name FROM changes")
+    new = world.pipeline(
+        topic,
+        "louder",
+        change={"delete_when": "op = 'd'"},
+        target={"table": "lake://silver/louder", "history_table": "lake://silver/louder_history"},
+        archive="lake://bronze/louder",
+        transform={"file": "louder.sql"},
+    )
+    cloned(world, pipeline, "s", "louder")
+    refused = promote(world, new, pipeline)
+    assert (refused.returncode, "--write-file" in refused.stderr) == (1, True), refused.stderr
+    refused = promote(world, new, pipeline, "--write-file")
+    assert (refused.returncode, "the tables differ" in refused.stderr) == (1, True), refused.stderr
+    assert world.load(pipeline.name).transform is None, "nothing was changed"
+    done = promote(world, new, pipeline, "--write-file", "--accept-differences")
+    assert done.returncode == 0, done.stderr
+    after = world.load(pipeline.name)
+    assert after.transform is not None
+    assert whole(photo(world, after)) == whole(photo(world, new))
+    world.produce(topic, [{"id": 100, "seq": 1, "name": "soft", "op": "u"}])
+    assert world.drain(after) == 1
+    assert {row["name"] for row in photo(world, after)["target"] if row["id"] == 100} == {"SOFT"}
