@@ -40,8 +40,13 @@ def turn(ledger: Ledger, holder: str) -> Iterator[None]:
     finally:
         ended.set()
         renewing.join()
-        with suppress(LakemarkError):  # it ends by itself
-            _end(ledger, lambda turn: turn.holder == holder)
+        end_turn(ledger, holder)
+
+
+def end_turn(ledger: Ledger, holder: str) -> None:
+    """Ends a turn, also one whose holder was killed. If the ledger cannot be written, it ends by itself."""
+    with suppress(LakemarkError):
+        _end(ledger, lambda turn: turn.holder == holder)
 
 
 def wait_for_turn(ledger: Ledger, say: Callable[[str], None]) -> None:

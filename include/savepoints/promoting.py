@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from include.checkpoints.reading import Cut
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
-from include.control.turns import turn
+from include.control.turns import end_turn, turn
 from include.fault_points import fault_point
 from include.jobs.runner import run_job
 from include.lake.ledger import Ledger
@@ -94,9 +94,8 @@ class Promoting:
         if (completed := self._completed()) is not None:
             return completed
         verify_same_program(self.settings, self.new, self.over)
-        holder = f"the promotion of {self.new.name} over {self.over.name} {uuid.uuid4().hex[:8]}"
-        with turn(self._ledger(self.over), holder), turn(self._ledger(self.new), holder):
-            offsets = self._caught_up(holder)
+        with turn(self._ledger(self.over), self._holder), turn(self._ledger(self.new), self._holder):
+            offsets = self._caught_up()
             found = self.differences()
             self._verify_accepted(found)
             now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -139,10 +138,12 @@ class Promoting:
 
         started, _ = GenerationChange(coordinator, create_target=lambda: None).begin(never)
         assert started.savepoint is not None, "a cut over names one"
+        for pipeline in (self.over, self.new):
+            end_turn(self._ledger(pipeline), self._holder)
         drop(self.settings, self.over, started.savepoint)
         return Promoted(started, [], None)
 
-    def _caught_up(self, holder: str) -> Offsets:
+    def _caught_up(self) -> Offsets:
         """Lets both pipelines read up to where the further one stands, in every partition. Returns these offsets."""
         for _ in range(_BATCHES_MAX):
             states = [self._ledger(pipeline).state() for pipeline in (self.over, self.new)]
@@ -151,7 +152,7 @@ class Promoting:
             behind = next((p for p, of in zip((self.over, self.new), found, strict=True) if of != goal), None)
             if behind is None:
                 return goal
-            coordinator = Coordinator(self.settings, behind, until=goal, holder=holder)
+            coordinator = Coordinator(self.settings, behind, until=goal, holder=self._holder)
             planned = coordinator.plan()
             if isinstance(planned, Idle):
                 break
@@ -222,6 +223,11 @@ class Promoting:
         log = TableLog.open(uri)
         assert log is not None, "it has just been made"
         return replace(saved.position, version=log.version, identity=log.table_id)
+
+    @property
+    def _holder(self) -> str:
+        """Whose turn it is. Who runs it again after it was killed goes on with the same turn."""
+        return f"the promotion of {self.new.name} over {self.over.name} by {self.started_by}"
 
     def _ledger(self, pipeline: Pipeline) -> Ledger:
         return Coordinator(self.settings, pipeline).ledger

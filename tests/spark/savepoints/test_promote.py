@@ -74,7 +74,7 @@ def test_another_program_takes_the_place_with_its_file(world: World) -> None:
         change={"delete_when": "op = 'd'"},
         target={"table": "lake://silver/louder", "history_table": "lake://silver/louder_history"},
         archive="lake://bronze/louder",
-        transform={"file": "louder.sql"},
+        transform={"file": "louder.sql", "schema": "id BIGINT, seq BIGINT, name STRING, op STRING"},
     )
     cloned(world, pipeline, "s", "louder")
     refused = promote(world, new, pipeline)
