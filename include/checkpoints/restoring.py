@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from include.checkpoints.effect import Effect, effect_of, verify_possible
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
+from include.lake.table_log import TableLog
+from include.protocol.batch import FENCE
 from include.protocol.checkpoints import Checkpoint
-from include.protocol.errors import TerminalError
+from include.protocol.errors import OffsetsExpired, TerminalError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -30,18 +33,25 @@ class Restoring:
     started_by: str
     origin: str | None = None
 
-    def preview(self) -> GenerationStarted:
-        """How the generation would begin. Writes nothing. Raises as `restore` does."""
-        return self._change.preview(self._decide)
+    def preview(self) -> Effect:
+        """What would change. Writes nothing. Raises as `restore` does."""
+        started = self._change.preview(self._decide)
+        coordinator = self.coordinator
+        state = coordinator.ledger.state()
+        found = effect_of(coordinator.settings, coordinator.pipeline, started, state=state, to=self.to)
+        verify_possible(self.to.pipeline, [table.verdict for table in found.tables])
+        return found
 
     def restore(self) -> GenerationStarted:
         """Goes back, and returns how the generation begins. Whoever calls it again after it was killed completes it.
 
         Raises:
-            TerminalError: a table cannot go back, or a backfill is under way. TopicRecreated, OffsetsExpired: see
-            `go_back`. RetryableError: attempts landed in between, every time; or another change, which was interrupted,
-            was completed first.
+            TerminalError: a table cannot go back, or the pipeline file cannot go on with it; a backfill is under way.
+            TopicRecreated, OffsetsExpired: see `go_back`. RetryableError: attempts landed in between, every time; or
+            another change, which was interrupted, was completed first.
         """
+        if not self._is_under_way:
+            self.preview()
         return self._change.begin_from(self._origin, self._decide)
 
     def decide_anew(self) -> GenerationStarted:
@@ -61,9 +71,32 @@ class Restoring:
                 "was changed",
             )
         first = FirstOffsets.of(self.coordinator.ledger.events(), state)
-        return go_back(
-            state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
+        try:
+            return go_back(
+                state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
+            )
+        except OffsetsExpired as error:
+            raise self._with_the_archive(error) from error
+
+    def _with_the_archive(self, error: OffsetsExpired) -> OffsetsExpired:
+        """The same error, with a choice more if an archive holds what Kafka has lost."""
+        if self.coordinator.pipeline.archive is None:
+            return error
+        return OffsetsExpired(
+            what=error.what,
+            where=error.where,
+            expected=error.expected,
+            found=f"{error.found}; the archive holds what was read of them",
+            action=f"{error.action}; or leave the offsets where they are, and let other rules make the rows anew from the "
+            f"archive: `lakemark run {self.to.pipeline} --from-archive`",
         )
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether a change of generation was decided, and is to be completed."""
+        coordinator = self.coordinator
+        log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()
+        return log is not None and log.marker(coordinator.pipeline.name, state.generation) == FENCE
 
     @property
     def _origin(self) -> str:

@@ -15,6 +15,7 @@ from include.settings import Settings
 
 if TYPE_CHECKING:
     from include.checkpoints.listing import Listed
+    from include.checkpoints.restoring import Restoring
 
 _LAST = 20
 
@@ -61,9 +62,23 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
     pipeline = named_pipeline(settings, options.pipeline)
     to = named(pipeline.name, checkpoints_in(settings, pipeline), options.checkpoint)
     restoring = Restoring(Coordinator(settings, pipeline), to, options.reason, who())
-    started = restoring.preview() if options.dry_run else restoring.restore()
+    return report_restore(options, restoring)
+
+
+def report_restore(options: argparse.Namespace, restoring: Restoring) -> int:
+    """Goes back, or only says what would change. Returns the exit code."""
+    effect = restoring.preview() if options.dry_run else None
+    started = restoring.restore() if effect is None else effect.started
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
-    report(options, facts, generation_lines(started))
+    lines = [*generation_lines(started)]
+    if effect is not None:
+        facts |= effect.to_json()
+        lines += [f"  {table}" for table in effect.tables]
+        undone = f"{effect.undone[0]} to {effect.undone[-1]}" if effect.undone else "none"
+        lines.append(f"  batches that are undone: {len(effect.undone):,} ({undone})")
+        again = sum(one.width for one in effect.read_again)
+        lines.append(f"  offsets that are read again: {again:,} ({', '.join(map(str, effect.read_again)) or 'none'})")
+    report(options, facts, lines)
     return 0
 
 

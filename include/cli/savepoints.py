@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from include.cli.checkpoints import report_restore
 from include.cli.ledger import generation_lines
 from include.cli.output import Commands, add_command, named_pipeline, report, say, who
-from include.protocol.ledger_rows import generation_to_json
 from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
 
@@ -96,10 +96,7 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
 
     pipeline = named_pipeline(settings, options.pipeline)
     back = restoring(settings, pipeline, options.savepoint, reason=options.reason, started_by=who())
-    started = back.preview() if options.dry_run else back.restore()
-    facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
-    report(options, facts, generation_lines(started))
-    return 0
+    return report_restore(options, back)
 
 
 def clone(settings: Settings, options: argparse.Namespace) -> int:

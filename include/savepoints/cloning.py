@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from include.checkpoints.effect import verify_possible
 from include.checkpoints.restoring import Restoring
 from include.control.coordinator import Coordinator
 from include.fault_points import fault_point
@@ -73,7 +74,7 @@ class Cloning:
         found = checked(self.settings, self.source, self.name, is_deep=False)
         if found.problems:
             raise self._broken(found.problems)
-        self._verify_possible(self.verdicts())
+        verify_possible(self.to.name, self.verdicts())
         saved, origin = self._saved(), f"{CLONE}{self.source.name}/{self.name} {found.savepoint.checkpoint.name}"
         decided = self._decided(saved, found.savepoint.checkpoint, origin)
         for participant in Catalog.of(self.to).before:
@@ -172,16 +173,6 @@ class Cloning:
             found="; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""),
             action=f"choose another one: `lakemark savepoint list {self.source.name}` says which are whole",
         )
-
-    def _verify_possible(self, verdicts: Sequence[Verdict]) -> None:
-        if bad := [one for one in verdicts if one.kind == "impossible"]:
-            raise TerminalError(
-                what="the new pipeline's file cannot go on with these rows",
-                where=f"{self.to.name}, {', '.join(one.table for one in bad)}",
-                expected="the same keys, order and types, and at most further columns",
-                found="; ".join(map(str, bad)),
-                action=f"declare what the error names as it was; or let {self.to.name} begin without a savepoint",
-            )
 
 
 def _metadata(saved: SavedRows | None) -> dict | None:

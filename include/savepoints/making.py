@@ -22,6 +22,7 @@ from include.fault_points import fault_point
 from include.lake.carrying import carry
 from include.lake.log_store import LOG, commit_file
 from include.lake.merge.frozen import freeze, names_of
+from include.lake.merge.past import rows_in
 from include.lake.merge.snapshot import Snapshot
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
@@ -32,7 +33,6 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, verify_complete
 from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
-from include.protocol.json_data import JsonObject
 from include.protocol.participants import Where
 from include.protocol.savepoints import (
     BEGUN,
@@ -227,17 +227,6 @@ class Making:
             found=f"no {gone}",
             action=f"drop what was begun ({again}), and take the savepoint of a newer checkpoint",
         )
-
-
-def rows_in(table: Snapshot) -> int | None:
-    """How many rows a version has, as its log says; None: it does not say it of every file."""
-    count = 0
-    for file in table.files.values():
-        told: JsonObject = json.loads(file.get("stats") or "{}")
-        if "numRecords" not in told:
-            return None
-        count += told["numRecords"] - (file.get("deletionVector") or {}).get("cardinality", 0)
-    return count
 
 
 def _content(file: LakeUri) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
+from include.protocol.json_data import JsonObject
 
 Frozen = Callable[[int], LakeUri]  # where a version of the table is frozen, if it is
 
@@ -63,6 +65,17 @@ def version_at(uri: LakeUri, version: int, frozen: Frozen | None = None) -> Snap
     """An earlier version, from the table's log or from where it is frozen; None if neither has it. Raises as
     `Snapshot.at`."""
     return Snapshot.at(uri, version) or _thawed(uri, version, frozen)
+
+
+def rows_in(table: Snapshot) -> int | None:
+    """How many rows a version has, as its log says; None: it does not say it of every file."""
+    count = 0
+    for file in table.files.values():
+        told: JsonObject = json.loads(file.get("stats") or "{}")
+        if "numRecords" not in told:
+            return None
+        count += told["numRecords"] - (file.get("deletionVector") or {}).get("cardinality", 0)
+    return count
 
 
 def _thawed(uri: LakeUri, version: int, frozen: Frozen | None) -> Snapshot | None:

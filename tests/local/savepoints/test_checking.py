@@ -116,7 +116,11 @@ def test_a_copy_outlives_a_vacuum_by_hand_and_a_pin_says_what_it_lost(
     assert coordinator.ledger.state().generation == 1
     ask(monkeypatch, IN_KAFKA)
     back = restoring(coordinator.settings, coordinator.pipeline, "copy", "a test", "me")
-    assert back.preview().origin == "savepoint copy 1/2"
+    effect = back.preview()
+    assert (effect.started.origin, effect.undone) == ("savepoint copy 1/2", ["1/3", "1/4", "1/5"])
+    assert [(one.width, str(one)) for one in effect.read_again] == [(30, "t-0[30, 60)")]
+    [target] = [table for table in effect.tables if table.verdict.table == "target"]
+    assert (target.verdict.kind, target.rows) == ("keep", (len(rows(coordinator)), len(was)))
     back.restore()
     assert rows(coordinator) == sorted((row["id"], row["seq"]) for row in was)
     vacuumed(coordinator)
