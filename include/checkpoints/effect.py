@@ -95,13 +95,12 @@ def verify_possible(pipeline: str, verdicts: Sequence[Verdict]) -> None:
             where=f"{pipeline}, {', '.join(one.table for one in bad)}",
             expected="the same keys, order and types, and at most further columns",
             found="; ".join(map(str, bad)),
-            action=f"nothing was changed: let {pipeline}.yaml declare as it was what the error names; or choose another "
-            "checkpoint or savepoint",
+            action=f"nothing was changed: let {pipeline}.yaml declare as it was what the error names; or choose "
+            "another checkpoint or savepoint",
         )
 
 
 def _read_again(state: LedgerState, offsets: Mapping[TopicPartition, int]) -> list[OffsetRange]:
     now = state.committed_offsets
-    return [
-        OffsetRange(tp.topic, tp.partition, at, now[tp]) for tp, at in sorted(offsets.items()) if at < now.get(tp, 0)
-    ]
+    back = sorted((tp, at) for tp, at in offsets.items() if at < now.get(tp, 0))
+    return [OffsetRange(tp.topic, tp.partition, at, now[tp]) for tp, at in back]

@@ -87,8 +87,8 @@ class Restoring:
             where=error.where,
             expected=error.expected,
             found=f"{error.found}; the archive holds what was read of them",
-            action=f"{error.action}; or leave the offsets where they are, and let other rules make the rows anew from the "
-            f"archive: `lakemark run {self.to.pipeline} --from-archive`",
+            action=f"{error.action}; or leave the offsets where they are, and let other rules make the rows anew from "
+            f"the archive: `lakemark run {self.to.pipeline} --from-archive`",
         )
 
     @property

@@ -13,6 +13,7 @@ from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
 
 if TYPE_CHECKING:
+    from include.audit.rehearsal import Rehearsal
     from include.savepoints.checking import Report, Seen
 
 
@@ -32,6 +33,9 @@ def add_savepoint_command(commands: Commands) -> None:
     verify_ = add_command(actions, "verify", verify, "check a savepoint against its manifest")
     _which(verify_)
     verify_.add_argument("--deep", action="store_true", help="read all files: their hashes, and every row")
+    text = "restore a savepoint into a pipeline that lives for a while, audit it, and drop it"
+    rehearse_ = add_command(actions, "rehearse", rehearse, text)
+    rehearse_.add_argument("savepoint", nargs="?", metavar="SAVEPOINT", help="its name; default: the newest whole one")
     restore_ = add_command(actions, "restore", restore, "all tables and the offsets go back to a savepoint, together")
     _which(restore_)
     restore_.add_argument("--reason", required=True, help="why; recorded in the ledger")
@@ -66,11 +70,14 @@ def create(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def list_savepoints(settings: Settings, options: argparse.Namespace) -> int:
+    from include.audit.rehearsal import rehearsed
     from include.savepoints.checking import seen
 
-    found = seen(settings, named_pipeline(settings, options.pipeline))
-    lines = [_line(one) for one in reversed(found)] or ["there is no savepoint yet"]
-    report(options, [one.to_json() for one in reversed(found)], lines)
+    pipeline = named_pipeline(settings, options.pipeline)
+    found = [(one, rehearsed(settings, pipeline, one.on_shelf.name)) for one in reversed(seen(settings, pipeline))]
+    lines = [_line(one) + _rehearsed(when) for one, when in found] or ["there is no savepoint yet"]
+    facts = [{**one.to_json(), "rehearsed": when and when.to_json()} for one, when in found]
+    report(options, facts, lines)
     return 0
 
 
@@ -89,6 +96,18 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
     found = checked(settings, pipeline, options.savepoint, is_deep=options.deep, say=say)
     report(options, found.to_json(), _checked_lines(found))
     return 1 if found.problems else 0
+
+
+def rehearse(settings: Settings, options: argparse.Namespace) -> int:
+    from include.audit.rehearsal import rehearse as rehearse_restore
+    from include.savepoints.checking import newest_whole
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    done = rehearse_restore(settings, pipeline, options.savepoint or newest_whole(settings, pipeline), say)
+    how = "would be restored as it was" if not done.problems else "would NOT be restored as it was"
+    lines = [f"{pipeline.name}, savepoint {done.savepoint} {how} ({done.seconds:.0f} s)"]
+    report(options, done.to_json(), [*lines, *(f"  {problem}" for problem in done.problems)])
+    return 1 if done.problems else 0
 
 
 def restore(settings: Settings, options: argparse.Namespace) -> int:
@@ -140,6 +159,12 @@ def _line(one: Seen) -> str:
     reason = f"  ({begun.reason})" if begun.reason else ""
     kind = "copy" if begun.is_copy else "pin "
     return f"{found.name}  {begun.created_at[:19]}Z  {kind} of {begun.checkpoint.name}  {size}  {state}{reason}"
+
+
+def _rehearsed(when: Rehearsal | None) -> str:
+    if when is None:
+        return ""
+    return f"  rehearsed {when.at[:19]}Z: {f'problems: {len(when.problems)}' if when.problems else 'good'}"
 
 
 def _lines(one: Savepoint) -> Iterator[str]:

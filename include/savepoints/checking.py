@@ -16,7 +16,7 @@ from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.errors import TableDamaged
+from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.savepoints import LISTS, TABLES, TEXTS, Begun, SavedTable, Savepoint
 from include.savepoints.fingerprints import Fingerprint, fingerprints, read
@@ -61,6 +61,20 @@ def seen(settings: Settings, pipeline: Pipeline) -> list[Seen]:
     """All savepoints of a pipeline, oldest first. Every folder is listed once, and no data file is read."""
     places = _Places(settings, pipeline)
     return [Seen(one, places.lost(one)) for one in on_shelf(settings, pipeline)]
+
+
+def newest_whole(settings: Settings, pipeline: Pipeline) -> str:
+    """The name of the newest savepoint that is whole. Raises TerminalError: there is none."""
+    names = [one.on_shelf.name for one in seen(settings, pipeline) if one.lost is None]
+    if not names:
+        raise TerminalError(
+            what="there is no savepoint that is whole",
+            where=pipeline.name,
+            expected="one at least",
+            found="none",
+            action=f"make one: `lakemark savepoint create {pipeline.name} --name NAME`",
+        )
+    return names[-1]
 
 
 def checked(settings: Settings, pipeline: Pipeline, name: str, is_deep: bool, say: Say = lambda _: None) -> Report:

@@ -1,0 +1,119 @@
+"""Rehearses a restore: a savepoint is checked, becomes a pipeline for a while, which is audited and dropped."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from include.audit.auditor import audit
+from include.checkpoints.reading import Cut, shown_as
+from include.fault_points import fault_point
+from include.lake.delta_tables import query
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri
+from include.participants.catalog import places_of
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
+from include.protocol.savepoints import Savepoint
+from include.savepoints.checking import checked
+from include.savepoints.cloning import Cloning
+from include.savepoints.same_program import counterparts
+from include.settings import Settings
+
+REHEARSAL = "__rehearsal"  # suffix of the pipeline that lives for a while; no file's name contains `__`
+_RECORD = "rehearsed.json"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """How a rehearsal went."""
+
+    savepoint: str
+    at: str  # ISO 8601, UTC
+    seconds: float
+    problems: Sequence[str]
+    code_version: str
+
+    def to_json(self) -> JsonObject:
+        return asdict(self)
+
+
+def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[str], None]) -> Rehearsal:
+    """Rehearses the restore of a savepoint, and records in it how that went.
+
+    Raises:
+        TerminalError: there is no such savepoint. OSError: the store refuses.
+    """
+    began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    found = checked(settings, pipeline, name, is_deep=True, say=say)
+    problems = list(found.problems)
+    if not problems:
+        problems = _tried(settings, pipeline, found.savepoint, say)
+    done = Rehearsal(name, at, time.monotonic() - began, problems=problems, code_version=settings.code_version)
+    record = _record(settings, pipeline, name)
+    files_at(record).write(record, io.BytesIO(json.dumps(done.to_json(), indent=2).encode()))
+    return done
+
+
+def rehearsed(settings: Settings, pipeline: Pipeline, name: str) -> Rehearsal | None:
+    """How the last rehearsal of a savepoint went; None: there was none, or nobody can read it."""
+    record = _record(settings, pipeline, name)
+    with suppress(FileNotFoundError, ValueError, TypeError), files_at(record).open(record) as content:
+        return Rehearsal(**json.loads(content.read()))
+    return None
+
+
+def _tried(settings: Settings, pipeline: Pipeline, savepoint: Savepoint, say: Callable[[str], None]) -> list[str]:
+    """Makes a pipeline of the savepoint, audits it, and removes it. Returns what was wrong."""
+    new = _for_a_while(pipeline)
+    _removed(settings, new)  # what one that was killed has left
+    try:
+        Cloning(
+            settings, pipeline, savepoint.begun.name, new, reason="a rehearsal", started_by="a rehearsal", say=say
+        ).begin()
+        fault_point("rehearsal.cloned")
+        return [*_miscounted(settings, pipeline, new, savepoint), *map(str, audit(settings, new, deep=True).findings)]
+    except LakemarkError as error:
+        return [str(error)]
+    finally:
+        _removed(settings, new)
+
+
+def _for_a_while(pipeline: Pipeline) -> Pipeline:
+    """A pipeline that does the same, under another name, with tables that no file can name."""
+    name = f"{pipeline.name}{REHEARSAL}"
+    own = f"lake://_lakemark/rehearsal/{pipeline.name}"
+    target = pipeline.target
+    routes = [one.model_copy(update={"table": f"{own}/route_{n}"}) for n, one in enumerate(target.routes)]
+    tables = {"table": f"{own}/target", "history_table": target.history_table and f"{own}/history", "routes": routes}
+    moved = {"name": name, "target": target.model_copy(update=tables)}
+    return pipeline.model_copy(update={**moved, "archive": pipeline.archive and f"{own}/archive"})
+
+
+def _removed(settings: Settings, new: Pipeline) -> None:
+    for place in places_of(settings, new):
+        with suppress(FileNotFoundError):
+            files_at(place).delete(place)
+
+
+def _miscounted(settings: Settings, pipeline: Pipeline, new: Pipeline, savepoint: Savepoint) -> list[str]:
+    """The tables of the new pipeline that have another number of rows than the savepoint says."""
+    tables, problems = Cut.at(settings, new, None).tables(), []
+    for mine, theirs in counterparts(pipeline, new):
+        wanted = savepoint.tables[mine.name].rows if mine.name in savepoint.tables else None
+        if wanted is not None and (table := tables.get(shown_as(theirs))) is not None:
+            [row] = query(table, "SELECT count(*) AS n FROM t")
+            if row["n"] != wanted:
+                problems.append(f"{mine.name}: {row['n']:,} rows, and {wanted:,} were saved")
+    return problems
+
+
+def _record(settings: Settings, pipeline: Pipeline, name: str) -> LakeUri:
+    return Tables.of(settings, pipeline).savepoints / name / _RECORD
