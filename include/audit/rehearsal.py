@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from include.audit.auditor import audit
@@ -15,34 +12,17 @@ from include.checkpoints.reading import Cut, shown_as
 from include.fault_points import fault_point
 from include.lake.delta_tables import query
 from include.lake.stores import files_at
-from include.lake.uri import LakeUri
 from include.participants.catalog import places_of
 from include.pipeline_file import Pipeline
-from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError
-from include.protocol.json_data import JsonObject
 from include.protocol.savepoints import Savepoint
 from include.savepoints.checking import checked
 from include.savepoints.cloning import Cloning
+from include.savepoints.rehearsals import Rehearsal, record
 from include.savepoints.same_program import counterparts
 from include.settings import Settings
 
 REHEARSAL = "__rehearsal"  # suffix of the pipeline that lives for a while; no file's name contains `__`
-_RECORD = "rehearsed.json"
-
-
-@dataclass(frozen=True)
-class Rehearsal:
-    """How a rehearsal went."""
-
-    savepoint: str
-    at: str  # ISO 8601, UTC
-    seconds: float
-    problems: Sequence[str]
-    code_version: str
-
-    def to_json(self) -> JsonObject:
-        return asdict(self)
 
 
 def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[str], None]) -> Rehearsal:
@@ -57,17 +37,8 @@ def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[s
     if not problems:
         problems = _tried(settings, pipeline, found.savepoint, say)
     done = Rehearsal(name, at, time.monotonic() - began, problems=problems, code_version=settings.code_version)
-    record = _record(settings, pipeline, name)
-    files_at(record).write(record, io.BytesIO(json.dumps(done.to_json(), indent=2).encode()))
+    record(settings, pipeline, done)
     return done
-
-
-def rehearsed(settings: Settings, pipeline: Pipeline, name: str) -> Rehearsal | None:
-    """How the last rehearsal of a savepoint went; None: there was none, or nobody can read it."""
-    record = _record(settings, pipeline, name)
-    with suppress(FileNotFoundError, ValueError, TypeError), files_at(record).open(record) as content:
-        return Rehearsal(**json.loads(content.read()))
-    return None
 
 
 def _tried(settings: Settings, pipeline: Pipeline, savepoint: Savepoint, say: Callable[[str], None]) -> list[str]:
@@ -113,7 +84,3 @@ def _miscounted(settings: Settings, pipeline: Pipeline, new: Pipeline, savepoint
             if row["n"] != wanted:
                 problems.append(f"{mine.name}: {row['n']:,} rows, and {wanted:,} were saved")
     return problems
-
-
-def _record(settings: Settings, pipeline: Pipeline, name: str) -> LakeUri:
-    return Tables.of(settings, pipeline).savepoints / name / _RECORD

@@ -3,7 +3,7 @@ again. It reads logs, and no data file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from include.checkpoints.listing import checkpoints_in
@@ -50,6 +50,15 @@ class Effect:
     tables: Sequence[TableEffect]
     undone: Sequence[str]  # the names of checkpoints that came after, in the generation that ends
     read_again: Sequence[OffsetRange]
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """It, for people."""
+        yield from map(str, self.tables)
+        undone = f"{self.undone[0]} to {self.undone[-1]}" if self.undone else "none"
+        yield f"batches that are undone: {len(self.undone):,} ({undone})"
+        again = sum(one.width for one in self.read_again)
+        yield f"offsets that are read again: {again:,} ({', '.join(map(str, self.read_again)) or 'none'})"
 
     def to_json(self) -> JsonObject:
         return {

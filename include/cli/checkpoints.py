@@ -73,11 +73,7 @@ def report_restore(options: argparse.Namespace, restoring: Restoring) -> int:
     lines = [*generation_lines(started)]
     if effect is not None:
         facts |= effect.to_json()
-        lines += [f"  {table}" for table in effect.tables]
-        undone = f"{effect.undone[0]} to {effect.undone[-1]}" if effect.undone else "none"
-        lines.append(f"  batches that are undone: {len(effect.undone):,} ({undone})")
-        again = sum(one.width for one in effect.read_again)
-        lines.append(f"  offsets that are read again: {again:,} ({', '.join(map(str, effect.read_again)) or 'none'})")
+        lines += [f"  {line}" for line in effect.lines]
     report(options, facts, lines)
     return 0
 

@@ -13,8 +13,8 @@ from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
 
 if TYPE_CHECKING:
-    from include.audit.rehearsal import Rehearsal
     from include.savepoints.checking import Report, Seen
+    from include.savepoints.rehearsals import Rehearsal
 
 
 def add_savepoint_command(commands: Commands) -> None:
@@ -70,8 +70,8 @@ def create(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def list_savepoints(settings: Settings, options: argparse.Namespace) -> int:
-    from include.audit.rehearsal import rehearsed
     from include.savepoints.checking import seen
+    from include.savepoints.rehearsals import rehearsed
 
     pipeline = named_pipeline(settings, options.pipeline)
     found = [(one, rehearsed(settings, pipeline, one.on_shelf.name)) for one in reversed(seen(settings, pipeline))]

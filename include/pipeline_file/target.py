@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from include.pipeline_file.apart import ROUTES_MAX
+from include.pipeline_file.schedule import is_cron
 from include.pipeline_file.section import HOURS_MAX, TABLE, Condition, Section, refuse_climbing
 
 _RETAIN_HOURS_MAX = 24 * 14
@@ -84,6 +85,17 @@ class Checkpoints(Section):
         le=_RETAIN_HOURS_MAX,
         description="Those of so many hours, and the state at their beginning; null: see retain.",
     )
+
+    rehearse: str | None = Field(
+        default=None, description="Cron: when the newest savepoint is restored for a while and audited; null: by hand."
+    )
+
+    @field_validator("rehearse")
+    @classmethod
+    def _is_cron(cls, text: str | None) -> str | None:
+        if text is not None and not is_cron(text):
+            raise PydanticCustomError("cron", "a cron expression like `0 6 * * *`, or null")
+        return text
 
     @model_validator(mode="after")
     def _one_rule(self) -> Checkpoints:

@@ -31,6 +31,7 @@ from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.monitoring import data_look
 from include.monitoring.health import STATES, Scheduler
+from include.monitoring.kept_states import kept_states
 from include.monitoring.overview import Overview, Seen
 from include.monitoring.tables import (
     discards,
@@ -43,11 +44,12 @@ from include.monitoring.timeline import timeline
 from include.participants.catalog import Catalog
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
+from include.savepoints.form import HELP, Asked
 from include.settings import Settings
 
 FILES = Path(__file__).parent / "files"
 BATCHES_MAX = 200  # in one answer
-JUDGEMENTS_MAX, ROWS_MAX, EXAMPLES_MAX, LINES_MAX = 60, 20, 20, 50
+JUDGEMENTS_MAX, ROWS_MAX, EXAMPLES_MAX, LINES_MAX, CHECKPOINTS_MAX = 60, 20, 20, 50, 20
 _SETTINGS = Settings.from_environment()
 _OVERVIEW = Overview(_SETTINGS)
 _SAFE = {
@@ -246,6 +248,30 @@ def preview(found: SeenDep, form: Form) -> JsonObject:
     """What a backfill with this form would read. It writes nothing."""
     facts = Backfills(Coordinator(_SETTINGS, found.pipeline)).preview(request_of(form.model_dump()))
     return {"lines": list(preview_lines(facts))}
+
+
+class SavepointForm(BaseModel):
+    """The fields of the savepoint DAG's form."""
+
+    model_config = ConfigDict(strict=True)
+    what: Literal[tuple(HELP)]  # type: ignore[valid-type]  # the form's own choices
+    savepoint: Annotated[str, Field(max_length=63)] | None = None
+    checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?\d+$")] | None = None
+    is_copy: Annotated[bool, Field(alias="copy")] = False
+    reason: str | None = None
+
+
+@app.get("/api/pipelines/{name}/savepoints", dependencies=[Depends(may_read)])
+def savepoints(found: SeenDep) -> JsonObject:
+    """What the tables can go back to."""
+    return kept_states(_SETTINGS, found.pipeline, CHECKPOINTS_MAX)
+
+
+@app.post("/api/pipelines/{name}/savepoint-preview", dependencies=[Depends(may_read)])
+def savepoint_preview(found: SeenDep, form: SavepointForm) -> JsonObject:
+    """What the savepoint DAG would do with this form. It writes nothing."""
+    asked = {**form.model_dump(by_alias=True), "reason": form.reason or "a preview"}
+    return {"lines": Asked.of(_SETTINGS, found.pipeline, asked, by="a preview").preview()}
 
 
 @app.get("/api/pipelines/{name}/quarantine", dependencies=[Depends(may_read_records)])

@@ -21,6 +21,7 @@ export function actions(view) {
     button("replay", "Replay quarantine …", () => askReplay(view)),
     button("discard", "Discard …", () => askDiscard(view)),
     button("audit", "Audit …", () => askAudit(view)),
+    button("savepoint", "Savepoint …", () => askSavepoint(view)),
     button("reset", "Reset …", () => askReset(view)),
     airflowLink(`dags/${facts.dag_id}`, { class: "button" }, "Runs"));
 }
@@ -118,6 +119,38 @@ function askReset(view) {
   });
 }
 
+/** Args: given: what the form begins with: `checkpoint`, its name. */
+export function askSavepoint(view, given = {}) {
+  const name = h("input", { name: "savepoint", required: true, maxlength: 63, pattern: "[A-Za-z0-9][A-Za-z0-9_.\\-]*" });
+  const copy = h("input", { type: "checkbox", name: "copy" });
+  dialog("Savepoint", "Create", view, {
+    about: [h("p", {}, given.checkpoint ? `Keeps checkpoint ${given.checkpoint}, by a name, until somebody drops it.` : "Keeps the newest checkpoint, by a name, until somebody drops it."),
+      field("Name, like before-migration", name),
+      h("label", { class: "check" }, copy, " Copy: data files of its own, which no VACUUM of the tables reaches")],
+    reason: {}, preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
+    conf: () => ({ what: "create a savepoint", savepoint: name.value.trim(), checkpoint: given.checkpoint ?? null, copy: copy.checked }),
+  });
+}
+
+/** Args: to: `savepoint` or `checkpoint`, its name. */
+export function askRestore(view, to) {
+  const name = to.savepoint ?? to.checkpoint, kind = to.savepoint ? "savepoint" : "checkpoint";
+  const sure = h("input", { name: "sure", required: true, pattern: view.name.replaceAll(/[^a-z0-9_]/g, "") });
+  dialog(`Go back to ${name}`, "Go back", view, {
+    about: [h("p", {}, "All tables and the offsets go back together. What came since is undone, and its records are read again."),
+      field(`Type ${view.name} to confirm`, sure)],
+    reason: { required: true }, preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
+    conf: () => ({ what: `go back to a ${kind}`, [kind]: name }),
+  });
+}
+
+export function askOfSavepoint(view, what, savepoint, text) {
+  dialog(`${what[0].toUpperCase()}${what.slice(1)}: ${savepoint}`, what.split(" ")[0] === "drop" ? "Drop" : "Start", view, {
+    about: [h("p", {}, text)], preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
+    conf: () => ({ what, savepoint }),
+  });
+}
+
 export function cancelBackfill(view, backfill) {
   dialog(`Cancel backfill ${backfill.number}`, "Cancel the backfill", view, {
     about: [h("p", {}, "No more chunks of it can land. What has landed stays.")],
@@ -144,7 +177,7 @@ export function resumeBackfill(view, backfill) {
 
 /** A form in a dialog.
     Args: about: what stands in it. reason: a field for the ledger's reason, if given. preview: whether what would be read
-    can be seen first. dagId, conf: the DAG that is started, and its form. act: what is done instead; the page stays.
+    can be seen first; a text: where to ask for that. dagId, conf: the DAG that is started, and its form. act: what is done instead; the page stays.
     run: the run that it opens then. */
 function dialog(title, verb, view, { about, reason, preview, dagId, conf, previewed = (form) => form, act, run }) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
@@ -171,7 +204,7 @@ function dialog(title, verb, view, { about, reason, preview, dagId, conf, previe
 
   function showPreview() {
     return attempt(look, async () => {
-      const { lines } = await send(`${view.path}/preview`, "POST", previewed(conf()));
+      const { lines } = await send(`${view.path}/${preview === true ? "preview" : preview}`, "POST", previewed(conf()));
       seen.textContent = lines.join("\n");
       seen.hidden = false;
     });

@@ -21,6 +21,7 @@ from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
 
 OF_ALL = {"lakemark_example_downstream", "lakemark_maintenance", "lakemark_watch"}
+KINDS = ("", "__audit", "__backfill", "__reset", "__savepoint")  # of a pipeline's DAGs, by the end of the id
 PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
 
 
@@ -49,7 +50,9 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_file(tmp_path, "orders", schedule="*/5 * * * *")
     pipeline_file(tmp_path, "payments", schedule="continuous")
-    pipeline_file(tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}})
+    pipeline_file(
+        tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}}, checkpoints={"rehearse": "0 4 * * 0"}
+    )
     pipeline_file(tmp_path, "after", schedule={"tables": ["lake://silver/orders"]})
     pipeline_file(tmp_path, "refunds", quality={"table": {"suite": "refunds_table", "schedule": "0 6 * * *"}})
     loaded = bag()
@@ -57,8 +60,9 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     names = ("orders", "payments", "big", "after", "refunds")
     assert set(loaded.dags) == {
         *OF_ALL,
-        *(f"lakemark__{n}{kind}" for n in names for kind in ("", "__audit", "__backfill", "__reset")),
+        *(f"lakemark__{n}{kind}" for n in names for kind in KINDS),
         "lakemark__refunds__checks",
+        "lakemark__big__rehearsal",
     }
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
@@ -122,7 +126,7 @@ def test_a_tasks_process_builds_its_own_dag_only(bag, tmp_path: Path, monkeypatc
     for dag_id in ("lakemark__orders", "lakemark__orders__backfill"):
         monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", dag_id)
         loaded = set(bag().dags)
-        assert loaded - OF_ALL == {f"lakemark__orders{kind}" for kind in ("", "__audit", "__backfill", "__reset")}
+        assert loaded - OF_ALL == {f"lakemark__orders{kind}" for kind in KINDS}
 
 
 def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_broken_files_are_one_import_error_and_harm_no_other(bag, tmp_path: Path
     loaded = bag()
     assert set(loaded.dags) == {
         *OF_ALL,
-        *(f"lakemark__good{kind}" for kind in ("", "__audit", "__backfill", "__reset")),
+        *(f"lakemark__good{kind}" for kind in KINDS),
     }
     [(file, text)] = loaded.import_errors.items()
     assert Path(file).name == "lakemark_pipeline_errors.py"
@@ -220,7 +224,7 @@ def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_ot
     loaded = bag()
     assert set(loaded.dags) == {
         *OF_ALL,
-        *(f"lakemark__good{kind}" for kind in ("", "__audit", "__backfill", "__reset")),
+        *(f"lakemark__good{kind}" for kind in KINDS),
     }
     [text] = loaded.import_errors.values()
     assert f"{tmp_path}/inner.yaml: target.table" in text
