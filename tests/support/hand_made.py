@@ -25,7 +25,8 @@ LINEAGE_FIELDS = {"generation": pa.int64(), "topic": pa.string(), "partition": p
 
 def coordinator_of(folder: Path, **sections: object) -> Coordinator:
     """The coordinator of a pipeline `p` whose lake is `folder`/lake."""
-    settings = Settings.from_environment({"LAKEMARK_HOME": str(folder), "LAKEMARK_LAKE": str(folder / "lake")})
+    places = {"HOME": folder, "LAKE": folder / "lake", "PIPELINES": folder / "pipelines"}
+    settings = Settings.from_environment({f"LAKEMARK_{name}": str(place) for name, place in places.items()})
     given = {
         "source": {"bootstrap_servers": "k:1", "topics": ["t"], "schema": "id BIGINT"},
         "change": {"keys": ["id"]},

@@ -10,15 +10,14 @@ from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on 
 from lakemark_savepoint_task import SavepointTask
 
 from include.savepoints.checking import seen
+from tests.support.hand_made import known_to_commands
 from tests.support.six_batches import made
 
 
 @pytest.mark.parametrize("savepoint", ["before-migration", None])
 def test_it_takes_one_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, savepoint: str | None) -> None:
-    coordinator = made(tmp_path)
-    monkeypatch.setattr("lakemark_savepoint_task.find_pipeline", lambda *_: coordinator.pipeline)
-    monkeypatch.setattr("lakemark_savepoint_task.Settings.from_environment", lambda: coordinator.settings)
-    monkeypatch.setattr("lakemark_tasks.verify_lives", lambda *_: None)
+    coordinator = known_to_commands(made(tmp_path), tmp_path, monkeypatch)
+    monkeypatch.setattr("lakemark_tasks.verify_lives", lambda *_: None)  # this lake was made by hand
     context = {"dag_run": SimpleNamespace(dag_id="mine", run_id="scheduled__2026-11-27T00:00:00+00:00")}
     task = SavepointTask(task_id="save", pipeline="p", savepoint=savepoint)
     names = [task.execute(context) for _ in range(2)]  # type: ignore[arg-type]
