@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from include.control.deliveries import deliver
+from include.control.expired_offsets import with_other_holders
 from include.control.generation_change import GenerationChange
 from include.control.new_beginnings import continue_after_a_loss, continue_in_the_new_form
 from include.control.settling import Settler
 from include.control.turns import turn_now, wait_for_turn
 from include.fault_points import fault_point
 from include.lake.lakes import verify_lake, verify_whole
-from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.participants.heads import heads_of
 from include.participants.point import verify_point
@@ -30,9 +30,7 @@ from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, TargetBe
 from include.protocol.handover import (
     Overtaken,
     hole_in,
-    in_archive_too,
     may_be_overtaken,
-    only_in_archive,
     resumed,
 )
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
@@ -46,7 +44,7 @@ from include.protocol.planning import (
     plan_next,
     start_topics,
 )
-from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.ranges import TopicPartition
 from include.protocol.runs import RunPlan
 from include.protocol.settlement import verify_ledger_not_behind
 from include.sources.archive import records_in
@@ -223,28 +221,13 @@ class Coordinator(Settler):
         try:
             planned = self._planned_over_tables(state, source, offsets_max)
         except OffsetsExpired as error:
-            raise self._expired(error, state, source) from error
+            raise with_other_holders(error, self, state, source) from error
         waits = landed is not None and not (ignore_merge_every or landed.is_due(state))
         if waits and isinstance(planned, NewBatch) and not planned.batch.mends:
             planned = Idle()
         if landed is not None and isinstance(planned, NewBatch):
             planned = replace(planned, stands_on=landed.filled(planned.stands_on, state))
         return _Decision(started, planned, source)
-
-    def _expired(self, error: OffsetsExpired, state: LedgerState, source: SourceExtent) -> OffsetsExpired:
-        """The same error, with other advice if an archive holds what Kafka has dropped."""
-        if self.pipeline.merge_every is not None:
-            return error
-        # The ledger of a landing, if the file once had `merge_every`.
-        landing = Ledger(self.tables.ledger.beside(f"{self.pipeline.name}{LANDING}"))
-        found = only_in_archive(error, landing.recent(), state, source)
-        archive = TableLog.open(self.tables.archive) if self.tables.archive is not None else None
-        if found is not error or archive is None:
-            return found
-        starts = {tp: extent.log_start_offset for tp, extent in source.partitions.items()}
-        gone = [OffsetRange(*tp, at, starts[tp]) for tp, at in state.next_offsets.items() if at < starts.get(tp, at)]
-        is_there = gone and records_in(archive.table, gone, state.topic_ids)
-        return in_archive_too(error, self.pipeline.name) if is_there else error
 
     def _planned_over_tables(self, state: LedgerState, source: SourceExtent, offsets_max: int) -> Plan:
         """As `plan_next`. If a table before the point knows more than the ledger, a reset or a batch may have come in

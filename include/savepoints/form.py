@@ -64,7 +64,16 @@ class Asked:
             verify_name(pipeline.name, savepoint)
         if what in (TO_SAVEPOINT, TO_CHECKPOINT) and not reason:
             raise _empty("Reason", "why the tables go back")
-        return cls(settings, pipeline, what, savepoint, checkpoint, is_copy=bool(form["copy"]), reason=reason, by=by)
+        return cls(
+            settings,
+            pipeline,
+            what=what,
+            savepoint=savepoint,
+            checkpoint=checkpoint,
+            is_copy=bool(form["copy"]),
+            reason=reason,
+            by=by,
+        )
 
     def preview(self) -> list[str]:
         """What it would do, as lines for people. Writes nothing. Raises as `act` does."""

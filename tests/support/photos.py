@@ -12,6 +12,7 @@ from tests.support.world import World, read_table
 
 Photo = dict[str, list[dict[str, Any]]]  # by table
 OF_BATCH = ("generation", "batch_id")
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"  # 10,000 tasks by default
 _CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -61,8 +62,10 @@ def vacuumed(world: World, table: LakeUri) -> None:
     """By hand: nothing but the newest version is left."""
     with world.session() as spark:
         spark.conf.set(_CARELESS, "false")
+        spark.conf.set(_LISTING, "2")
         try:
             spark.sql(f"OPTIMIZE delta.`{table}`").collect()
             spark.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS").collect()
         finally:
             spark.conf.unset(_CARELESS)
+            spark.conf.unset(_LISTING)

@@ -47,7 +47,7 @@ def test_a_clone_goes_on_by_itself(world: World, kind: str) -> None:
     assert world.drain(pipeline) == 0
 
 
-@pytest.mark.parametrize("nth", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("nth", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
 def test_one_that_was_killed_is_ended_by_the_same_command(world: World, nth: int) -> None:
     pipeline, photos = three_batches(world, "cut", 2)
     create(world, pipeline, "s", "--at", "1")
@@ -62,7 +62,7 @@ def test_one_that_was_killed_is_ended_by_the_same_command(world: World, nth: int
 
 
 def sections(name: str, **change: object) -> dict[str, object]:
-    """Of a file for a new pipeline, which a person has changed."""
+    """Sections of a file for a new pipeline, which a person has changed."""
     return {
         "change": {"delete_when": "op = 'd'", **change},
         "target": {"table": f"lake://silver/{name}", "history_table": f"lake://silver/{name}_history"},

@@ -48,7 +48,10 @@ def test_the_clone_catches_up_and_takes_the_place(world: World) -> None:
     assert whole(photo(world, pipeline)) == whole(before)
 
 
-@pytest.mark.parametrize("fault", ["promotion.saved=kill", "generation.part_fenced=kill@2"])
+SAVED = pytest.param("promotion.saved=kill", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("fault", [SAVED, "generation.part_fenced=kill@2"])
 def test_one_that_was_killed_is_ended_by_the_same_command(world: World, fault: str) -> None:
     pipeline, new = both(world, "cut", 3)
     before = photo(world, pipeline)
