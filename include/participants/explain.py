@@ -54,6 +54,7 @@ def explanation(pipeline: Pipeline) -> JsonObject:
         "schedule": in_words(pipeline.schedule),
         "steps": steps,
         "parts": [part.to_json() for part in parts(pipeline)],
+        "cut": _cut(pipeline),
         "guarantee": guarantee.level,
         "weakest": guarantee.to_json(),
         "rows": rows,
@@ -85,6 +86,19 @@ def _deletes(pipeline: Pipeline) -> list[str]:
     return found + (["a tombstone"] if pipeline.tombstones == "delete" else [])
 
 
+def _cut(pipeline: Pipeline) -> str:
+    """How a batch's cut relates to Flink's kinds of checkpoints."""
+    if pipeline.merge_every is None:
+        return (
+            "aligned: at the end of a batch every table holds exactly the records before the batch's end offsets, and "
+            "nothing is in flight"
+        )
+    return (
+        "pipelined: landing and target each have an aligned cut of their own, and the landing's is ahead; what lies "
+        "between them is in the archive, as an unaligned checkpoint keeps what is in flight"
+    )
+
+
 def parts(pipeline: Pipeline) -> list[Part]:
     """The source, and all that a batch writes, each with its guarantee."""
     source = Part(
@@ -110,5 +124,6 @@ def markdown(pipeline: Pipeline) -> str:
         f"### {pipeline.name}\n\n{pipeline.description}\n\nRuns {facts['schedule']}.\n\n{steps}\n\n"
         f"**Guarantee, end to end: {facts['guarantee'].replace('_', ' ')}.** Any task may be cleared, retried or run "
         "twice at any time: a batch that has landed is recognized and changes nothing.\n\n"
+        f"Its cuts are {facts['cut']}.\n\n"
         f"| part | guarantee | because |\n| --- | --- | --- |\n{rows}\n"
     )

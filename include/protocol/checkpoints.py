@@ -213,7 +213,7 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
         if (checkpoint := standing.after(pipeline, event)) is not None:
             known[checkpoint.name] = checkpoint
             at = checkpoint.committed_at or recorded_at
-        elif isinstance(event, GenerationStarted) and event.is_restore:
+        elif isinstance(event, GenerationStarted) and event.is_restore and not event.is_cut_over:
             checkpoint, at = known.get(event.restored or ""), recorded_at
         if isinstance(event, GenerationStarted) and event.replaces_rows and (moment is None or recorded_at <= moment):
             found = None  # until a batch of it ends, no checkpoint says where the tables stand

@@ -19,7 +19,8 @@ from tests.support.tables_before import ask
 def saved(coordinator: Coordinator, name: str = "s", **told: object) -> Savepoint:
     pipeline = coordinator.settings.pipelines / "p.yaml"
     pipeline.parent.mkdir(parents=True, exist_ok=True)
-    pipeline.write_text("name: p\n")
+    if not pipeline.exists():
+        pipeline.write_text("name: p\n")
     told = {"reason": "a test", "created_by": "me", **told}
     return Making(coordinator.settings, coordinator.pipeline, name, **told).make()  # type: ignore[arg-type]
 

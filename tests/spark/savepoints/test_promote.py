@@ -51,6 +51,7 @@ def test_the_clone_catches_up_and_takes_the_place(world: World) -> None:
 SAVED = pytest.param("promotion.saved=kill", marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [SAVED, "generation.part_fenced=kill@2"])
 def test_one_that_was_killed_is_ended_by_the_same_command(world: World, fault: str) -> None:
     pipeline, new = both(world, "cut", 3)
@@ -65,6 +66,7 @@ def test_one_that_was_killed_is_ended_by_the_same_command(world: World, fault: s
     assert len(world.coordinator(pipeline).ledger.state().generations) == 1
 
 
+@pytest.mark.slow
 def test_another_program_takes_the_place_with_its_file(world: World) -> None:
     pipeline, _ = three_batches(world, "green", 5)
     create(world, pipeline, "s", "--at", "0")

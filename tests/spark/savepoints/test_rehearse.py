@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.spark.savepoints.test_restore import command, create, three_batches
 from tests.support.photos import photo, whole
 from tests.support.stopped import was_killed
@@ -16,6 +18,7 @@ def names(world: World) -> set[str]:
     return {str(file.relative_to(lake)) for file in lake.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_it_leaves_nothing_but_its_word(world: World) -> None:
     pipeline, photos = three_batches(world, "rehearsed", 1)
     create(world, pipeline, "old", "--at", "0", "--copy")

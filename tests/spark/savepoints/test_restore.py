@@ -67,6 +67,7 @@ def test_a_copy_comes_back_after_a_vacuum_by_hand_and_a_pin_says_what_it_lost(wo
     "fault",
     ["part_fenced=kill@2", *(pytest.param(f"{p}=kill", marks=pytest.mark.slow) for p in ("part_fenced", "fenced"))],
 )
+@pytest.mark.slow
 def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: World, fault: str) -> None:
     pipeline, photos = three_batches(world, "killed", 2)
     create(world, pipeline, "copy", "--copy", "--at", "0")
@@ -81,6 +82,7 @@ def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: Wor
     assert len(world.coordinator(pipeline).ledger.state().generations) == 1
 
 
+@pytest.mark.slow
 def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies: list[subprocess.Popen]) -> None:
     pipeline, photos = three_batches(world, "zombie", 3)
     create(world, pipeline, "s", "--at", "1")

@@ -1,0 +1,192 @@
+"""Clones and cut overs, killed at every point, of real Delta files: no Spark. A stand-in says what Kafka holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from include.checkpoints.listing import checkpoints_in
+from include.checkpoints.reading import Cut, query_at
+from include.control.coordinator import Coordinator
+from include.pipeline_file import find_pipeline
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import GenerationStarted
+from include.savepoints.beginning import file_of_the_other
+from include.savepoints.promoting import Promoting
+from include.savepoints.renaming import renamed
+from include.savepoints.shelf import on_shelf
+from tests.support.hand_made import known_to_commands
+from tests.support.saved import saved
+from tests.support.six_batches import BATCHES, IN_KAFKA, made, rows
+from tests.support.tables_before import ask
+
+STEPS = """
+import sys
+from include.control import coordinator, settling
+from tests.support.six_batches import IN_KAFKA
+settling.source_extent = coordinator.source_extent = lambda declared: IN_KAFKA
+from include.cli.command import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def p(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
+    """A pipeline of six batches, with a savepoint `s` of the last one."""
+    ask(monkeypatch, IN_KAFKA)
+    found = known_to_commands(made(tmp_path), tmp_path, monkeypatch)
+    saved(found, at=None)
+    return found
+
+
+def command(p: Coordinator, *arguments: str, fault: str = "") -> subprocess.CompletedProcess:
+    """The command, in a process of its own. Args: fault: what kills it."""
+    env = {**os.environ, **({"LAKEMARK_TEST_FAULT": f"{fault}=kill"} if fault else {})}
+    return subprocess.run(
+        [sys.executable, "-c", STEPS, *arguments], env=env, capture_output=True, text=True, check=False
+    )
+
+
+def other(p: Coordinator, name: str) -> Coordinator:
+    return Coordinator(p.settings, find_pipeline(name, p.settings.pipelines, p.settings.environment))
+
+
+def clone_of(p: Coordinator, name: str = "q") -> Coordinator:
+    done = command(p, "savepoint", "clone", "p", "s", "--as", name)
+    assert done.returncode == 0, done.stderr
+    return other(p, name)
+
+
+def test_a_clone_holds_the_same_under_its_own_names(p: Coordinator) -> None:
+    q = clone_of(p)
+    assert rows(q) == rows(p)
+    assert q.tables.target != p.tables.target
+    [started] = q.ledger.state().generations
+    assert (started.origin, started.generation) == (f"clone of p/s 1/{BATCHES - 1}", 2)
+    assert started.start_offsets == checkpoints_in(p.settings, p.pipeline)[-1].next_offsets
+    [first] = checkpoints_in(q.settings, q.pipeline)
+    assert (first.name, first.pipeline) == (f"1/{BATCHES - 1}", "q")
+    found = query_at([Cut.at(q.settings, q.pipeline, None)], "SELECT count(*) AS n FROM target").to_pylist()
+    assert found == [{"n": len([row for row in rows(q) if row[0] != 39])}]
+    assert p.ledger.state().generation == 1
+
+
+@pytest.mark.parametrize("fault", ["clone.table_made", "generation.part_fenced"])
+def test_a_clone_that_was_killed_is_ended_by_the_same_command(p: Coordinator, fault: str) -> None:
+    killed = command(p, "savepoint", "clone", "p", "s", "--as", "q", fault=fault)
+    if fault == "generation.part_fenced":  # its target has been made with the fence, and it has no other table
+        assert killed.returncode == 0, killed.stderr
+    else:
+        assert killed.returncode == -9, killed.stderr
+        refused = command(p, "plan", "q")
+        assert refused.returncode == 1, "it must not begin by itself"
+    q = clone_of(p)
+    assert rows(q) == rows(p)
+    assert len(q.ledger.state().generations) == 1
+
+
+def test_a_clone_that_has_gone_on_is_not_begun_again(p: Coordinator) -> None:
+    q = clone_of(p)
+    state = q.ledger.state()
+    clone_of(p)
+    assert q.ledger.state() == state
+
+
+def cut_over(p: Coordinator, *more: str, fault: str = "") -> subprocess.CompletedProcess:
+    return command(p, "promote", "q", "--over", "p", "--reason", "a test", *more, fault=fault)
+
+
+@pytest.mark.parametrize("fault", ["", "promotion.saved", "generation.part_fenced", "generation.fenced"])
+def test_a_cut_over_is_ended_by_the_same_command(p: Coordinator, fault: str) -> None:
+    q, was = clone_of(p), rows(p)
+    if fault:
+        killed = cut_over(p, fault=fault)
+        assert killed.returncode == -9, killed.stderr
+    done = cut_over(p)
+    assert done.returncode == 0, done.stderr
+    assert rows(p) == was
+    [started] = p.ledger.state().generations
+    assert isinstance(started, GenerationStarted)
+    assert (started.is_cut_over, started.generation) == (True, 2)
+    assert q.ledger.state().turn is None or q.ledger.state().turn.until is None
+    kept = [one.name for one in on_shelf(p.settings, p.pipeline)]
+    assert [name for name in kept if name.startswith("q-")] == ([] if fault != "promotion.saved" else kept[2:3])
+    assert any(name.startswith("before-q-") for name in kept)
+    with pytest.raises(TerminalError, match="since other rows took the place"):
+        Cut.at(p.settings, p.pipeline, None)
+
+
+def test_tables_that_differ_change_nothing(p: Coordinator) -> None:
+    saved(p, "old", at="2")
+    done = command(p, "savepoint", "clone", "p", "old", "--as", "q")
+    assert done.returncode == 0, done.stderr
+    q, was = other(p, "q"), rows(p)
+    promoting = Promoting(
+        p.settings,
+        q.pipeline,
+        p.pipeline,
+        accepts=False,
+        reason="a test",
+        started_by="me",
+        listen=lambda fact: None,
+        say=lambda text: None,
+    )
+    [target] = promoting.differences()
+    assert not target.is_equal
+    assert target.rows == (len([row for row in rows(p) if row[0] != 39]), len([row for row in rows(q) if row[0] != 39]))
+    dry = cut_over(p, "--dry-run")
+    assert (dry.returncode, rows(p)) == (1, was)
+
+
+def test_a_file_that_says_another_thing_is_refused(p: Coordinator) -> None:
+    clone_of(p)
+    file = p.settings.pipelines / "q.yaml"
+    data = yaml.safe_load(file.read_text())
+    data["source"]["filter"] = "id > 3"
+    file.write_text(yaml.safe_dump(data))
+    refused = cut_over(p)
+    assert (refused.returncode, "other: source.filter" in refused.stderr) == (1, True), refused.stderr
+    text, declared = file_of_the_other(p.settings, other(p, "q").pipeline, p.pipeline)
+    assert (declared.name, declared.target.table, declared.source.filter) == ("p", "lake://silver/p", "id > 3")
+    assert "silver/q" not in text
+
+
+def test_the_new_files_tables_are_renamed_and_nothing_else() -> None:
+    text = """# orders, and orders_eu
+name: orders  # the name
+source: {topics: [orders]}
+target:
+  table: lake://silver/orders
+  history_table: "lake://silver/orders_history"
+  routes: [{table: lake://silver/odd, when: id = 1}]
+archive: lake://bronze/orders
+transform: {references: {eu: lake://silver/orders_eu}}
+"""
+    found = renamed(text, "orders", "new")
+    assert yaml.safe_load(found) == {
+        "name": "new",
+        "source": {"topics": ["orders"]},
+        "target": {
+            "table": "lake://silver/new",
+            "history_table": "lake://silver/new_history",
+            "routes": [{"table": "lake://silver/odd_new", "when": "id = 1"}],
+        },
+        "archive": "lake://bronze/new",
+        "transform": {"references": {"eu": "lake://silver/orders_eu"}},
+    }
+    assert found.startswith("# orders, and orders_eu\nname: new  # the name\n")
+    with pytest.raises(TerminalError, match="cannot be made"):
+        renamed(text, "order", "new")
+
+
+def test_a_pipeline_of_two_halves_is_refused(p: Coordinator) -> None:
+    file = p.settings.pipelines / "p.yaml"
+    data = yaml.safe_load(file.read_text()) | {"merge_every": 3}
+    file.write_text(yaml.safe_dump(data))
+    refused = command(p, "savepoint", "clone", "p", "s", "--as", "q")
+    assert (refused.returncode, "two halves" in refused.stderr) == (1, True), refused.stderr
