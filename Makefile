@@ -7,7 +7,8 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 # Compiled once, here: a job's process would take a second longer wherever Python may not write beside its modules.
 INSTALL := pip install --quiet --require-hashes --compile-bytecode
 WITHOUT_JVM := tests/pure tests/local
-WITH_JVM := tests/upgrade tests/spark tests/faults tests/matrix tests/installation
+IN_AIRFLOW := tests/installation
+WITH_JVM := tests/upgrade tests/spark tests/faults tests/matrix
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
@@ -61,7 +62,7 @@ test-pure: setup-dev ## runs the tests that need no table, no JVM and no server 
 	@$(BIN)/pytest tests/pure
 
 test: setup-dev  ## runs all that CI runs (20 minutes on two cores)
-	@echo "the lints, and the tests without a JVM, run beside the others; what they say comes in one piece"
+	@echo "the lints, the tests without a JVM, and those in Airflow run beside the others; what they say comes in one piece"
 	@{ $(MAKE) -s _test-beside > $(HOME_DIR)/beside.log 2>&1; code=$$?; cat $(HOME_DIR)/beside.log; exit $$code; } & beside=$$!; \
 	$(BIN)/pytest -m "not slow" --durations=30 $(WITH_JVM); code=$$?; \
 	wait $$beside && exit $$code
@@ -69,6 +70,7 @@ test: setup-dev  ## runs all that CI runs (20 minutes on two cores)
 
 _test-beside: lint
 	@$(BIN)/pytest -m "not slow" -q $(WITHOUT_JVM)
+	@$(BIN)/pytest -m "not slow" -q $(IN_AIRFLOW)
 
 test-all: lint   ## runs the slow tests, too, and those of `make test` on the newest Python of this machine
 	@$(BIN)/pytest

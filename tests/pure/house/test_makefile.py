@@ -1,4 +1,4 @@
-"""`make test` runs all tests, in two parts."""
+"""`make test` runs all tests, in three parts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import tomllib
 from include.settings import PROJECT_ROOT
 
 
-def test_the_two_parts_are_all_tests() -> None:
+PARTS = ("WITHOUT_JVM", "WITH_JVM", "IN_AIRFLOW")
+
+
+def test_the_parts_are_all_tests() -> None:
     makefile = (PROJECT_ROOT / "Makefile").read_text()
-    parts = [path for name in ("WITHOUT_JVM", "WITH_JVM") for path in re.findall(rf"^{name} := (.*)$", makefile, re.M)]
+    parts = [path for name in PARTS for path in re.findall(rf"^{name} := (.*)$", makefile, re.M)]
     settings = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())
     assert " ".join(parts).split() == settings["tool"]["pytest"]["ini_options"]["testpaths"]

@@ -281,3 +281,11 @@ def test_the_examples_are_good_and_off() -> None:
     for name in names:
         assert find_pipeline(name, folder, {}).name == name
     assert not any(folder in path.parents for path in pipeline_files(folder.parent))
+
+
+def test_it_says_which_kind_of_cut_a_pipeline_has(tmp_path: Path) -> None:
+    one, two = GOOD, {**GOOD, "archive": "lake://bronze/orders", "merge_every": 3}
+    plain, halves = (load_pipeline(written(tmp_path, data), {"KAFKA_BROKERS": "k:1"}) for data in (one, two))
+    kinds = [explanation(pipeline)["cut"].partition(":")[0] for pipeline in (plain, halves)]
+    assert kinds == ["aligned", "pipelined"]
+    assert "Its cuts are pipelined: " in markdown(halves)
