@@ -7,7 +7,6 @@ import tomllib
 
 from include.settings import PROJECT_ROOT
 
-
 PARTS = ("WITHOUT_JVM", "WITH_JVM", "IN_AIRFLOW")
 
 
