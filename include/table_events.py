@@ -8,15 +8,18 @@ for event in context["triggering_asset_events"][Asset("lake://silver/orders")]:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
+from include.checkpoints.reading import Cut, name_in_queries
 from include.lake.delta_tables import OpenedTable, Row, open_table, query
 from include.lake.uri import LakeUri
-from include.pipeline_file import LINEAGE, Pipeline
+from include.participants.participant import POINT
+from include.pipeline_file import LINEAGE, Pipeline, find_pipeline
 from include.pipeline_file.tables import table_uri
 from include.protocol.errors import TargetBehindLedger, TerminalError
 from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.ledger_events import BatchCommitted
 from include.protocol.ledger_records import BatchRecord
 from include.settings import Settings
 
@@ -38,6 +41,8 @@ class BatchEvent:
     counts: Mapping[str, int] | None  # read, applied, superseded, stale, quarantined, filtered
     quarantine_version: int | None
     quality: str | None = None  # passed, warned or quarantined; None: the pipeline has no suite
+    # Of every table that batches write, by the name that queries have for it; empty: an older Lakemark sent the event.
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pipeline: Pipeline, record: BatchRecord) -> Self:
@@ -56,6 +61,7 @@ class BatchEvent:
             counts=commit.counts.to_json() if commit.counts else None,
             quarantine_version=commit.quarantine_version,
             quality=commit.quality["outcome"] if commit.quality else None,
+            versions=_versions(commit),
         )
 
     def to_json(self) -> JsonObject:
@@ -105,6 +111,16 @@ class BatchEvent:
             )
         return table
 
+    def tables(self, settings: Settings | None = None) -> dict[str, OpenedTable]:
+        """Opens all tables of the pipeline as this batch has left them, by the names that queries have for them.
+
+        Raises:
+            TerminalError: the batch is no checkpoint any more, see `Cut.at` and `Cut.tables`.
+        """
+        now = settings or Settings.from_environment()
+        pipeline = find_pipeline(self.pipeline, now.pipelines, now.environment)
+        return Cut.at(now, pipeline, f"batch:{self.generation}/{self.batch_id}").tables()
+
     def query(self, sql: str, settings: Settings | None = None) -> list[Row]:
         """The rows of a query (DataFusion's SQL) over exactly this version, which it calls `t`. Raises as `open`."""
         return query(self.open(settings), sql)
@@ -122,3 +138,9 @@ class BatchEvent:
             found=found,
             action="read the newest version instead: it has the batch's rows, unless newer changes have replaced them",
         )
+
+
+def _versions(commit: BatchCommitted) -> dict[str, int]:
+    stood = {name: position.version for name, position in (commit.positions or {}).items()}
+    stood[POINT] = commit.table_version
+    return {name_in_queries(name): version for name, version in stood.items() if version is not None}

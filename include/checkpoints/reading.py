@@ -135,8 +135,13 @@ def query_at(cuts: Sequence[Cut], sql: str) -> pa.Table:
 
 
 def shown_as(participant: Participant) -> str:
+    """How a query calls a table."""
+    return name_in_queries(participant.name)
+
+
+def name_in_queries(participant: str) -> str:
     """How a query calls a table: by its participant's name; a route's table by the end of its own."""
-    return participant.name.rpartition("/")[2]
+    return participant.rpartition("/")[2]
 
 
 def _seen_by_readers(participant: Participant) -> str:

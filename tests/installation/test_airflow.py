@@ -27,6 +27,8 @@ def test_a_yaml_file_is_a_dag_that_merges_and_reruns_safely(installed: Installed
     assert [(e.batch_id, e.counts["read"]) for e in events] == [(0, 40), (1, 40), (2, 20)]
     of_version = [e.query("select count(*) as n from t", world.settings)[0]["n"] for e in events]
     assert of_version == [40, 80, 100]
+    assert [e.versions["target"] for e in events] == [e.table_version for e in events]
+    assert [e.tables(world.settings)["target"].version() for e in events] == [e.table_version for e in events]
 
     metrics = installed.metrics.last
     wait_until(lambda: metrics.get("airflow.lakemark.lag_records.orders") == "100|g", 10)
