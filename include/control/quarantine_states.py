@@ -13,10 +13,9 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 
-from include.lake.delta_tables import open_table, query_arrow
+from include.control.duckdb_tables import register, table_of_rows, whole, with_columns
 from include.lake.table_log import TableLog
-from include.lake.uri import LakeUri
-from include.participants.settled_records import Part, settled_records
+from include.participants.settled_records import settled_records
 from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE, Batch, BatchKey
@@ -25,6 +24,7 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     Event,
+    GenerationStarted,
 )
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange
@@ -97,11 +97,11 @@ class QuarantineStates:
         database.execute("SET TimeZone = 'UTC'")
         leave_out = () if self.with_bytes else ("key", "value")
         log = TableLog.open(self.tables.quarantine)
-        if not _register(database, "aside", settled_records(log, self.pipeline, self.state) if log else (), leave_out):
+        if not register(database, "aside", settled_records(log, self.pipeline, self.state) if log else (), leave_out):
             database.execute(_EMPTY_QUARANTINE)
-        if not _register(database, "told", _whole(self.tables.resolutions)):
+        if not register(database, "told", whole(self.tables.resolutions)):
             database.register("told", RESOLUTIONS.empty_table())
-        told = _with_columns(database, "told", {"topic_id": "VARCHAR", "table_version": "BIGINT"})
+        told = with_columns(database, "told", {"topic_id": "VARCHAR", "table_version": "BIGINT"})
         resolved = [
             f'SELECT topic, topic_id, partition, "offset", resolution, resolved_at FROM ({told}) '
             f"WHERE NOT ({self._is_rolled_back_sql})"
@@ -114,15 +114,15 @@ class QuarantineStates:
                 ]
         database.execute(f"CREATE TABLE resolved AS {' UNION ALL '.join(resolved)}")
         landed = [*self._landed_before(database), *self._landed()]
-        database.register("landed", _table(_LANDED, [(*one.key, place) for place, one in enumerate(landed)]))
+        database.register("landed", table_of_rows(_LANDED, [(*one.key, place) for place, one in enumerate(landed)]))
         # Where rows of a batch are gone from the quarantine (by a RESTORE, say), a record that is not there may be bad.
         counted = database.execute("SELECT generation, batch_id, count(*) FROM aside GROUP BY ALL").fetchall()
         held = {BatchKey(*key): count for *key, count in counted}
         proven = [one for one in landed if one.set_aside is None or held.get(one.key, 0) >= one.set_aside]
         reads = [(*one.key, *r.as_tuple()) for one in proven for r in one.ranges]
-        database.register("reads", _table(_READS, reads))
+        database.register("reads", table_of_rows(_READS, reads))
         topics = [(*one.key, *t) for one in landed for t in {**self.state.topic_ids, **one.topic_ids}.items()]
-        database.register("topics", _table(_TOPICS, topics))
+        database.register("topics", table_of_rows(_TOPICS, topics))
         # Columns that not every quarantine has.
         optional = {"rules": "VARCHAR[]", "headers": 'STRUCT("key" VARCHAR, "value" BLOB)[]'}
         database.execute(
@@ -130,7 +130,7 @@ class QuarantineStates:
             WITH judged AS (
                 SELECT topic, topic_id, partition, "offset", timestamp, key, value, reason, rules, headers, generation,
                     batch_id, place
-                FROM ({_with_columns(database, "aside", optional)}) JOIN landed USING (generation, batch_id)
+                FROM ({with_columns(database, "aside", optional)}) JOIN landed USING (generation, batch_id)
                 LEFT JOIN topics USING (generation, batch_id, topic)
             ),
             found_good AS (
@@ -170,8 +170,8 @@ class QuarantineStates:
         records = self.tables.records_of(replay)
         assert records is not None, "a replay has records"
         name = replay.records or ""
-        _register(database, name, _whole(records))
-        frozen = _with_columns(database, name, {"topic_id": "VARCHAR"})
+        register(database, name, whole(records))
+        frozen = with_columns(database, name, {"topic_id": "VARCHAR"})
         return (
             f'SELECT topic, topic_id, partition, "offset" FROM ({frozen}) '
             f"WHERE chunk = {batch.batch_id} "
@@ -180,13 +180,14 @@ class QuarantineStates:
         )
 
     def _landed_before(self, database: duckdb.DuckDBPyConnection) -> Iterator[_Landed]:
-        """As `_landed`, for generations and backfills that a rebuilt ledger does not know.
+        """As `_landed`, for generations and backfills that a rebuilt ledger does not know, or that were another
+        pipeline's until its rows took the place of all.
 
         The records that they set aside still count. The target's log says what its batches read, as far back as it
         goes. Nobody can know whether an older batch landed. If it did not, a later batch has read its records again,
         and the later judgement counts. A backfill may have been a replay of single records: it overrides no judgement.
         """
-        known = {event.batch.generation for event in self.events if isinstance(event, BatchPlanned)}
+        known = {event.batch.generation for event in self._own_events if isinstance(event, BatchPlanned)}
         known |= {-number for number in self.state.backfills}
         found = database.execute("SELECT DISTINCT generation, batch_id FROM aside ORDER BY ALL").fetchall()
         unknown = [BatchKey(*key) for key in found if key[0] not in known]
@@ -195,7 +196,7 @@ class QuarantineStates:
         told: dict[BatchKey, _Landed] = {}
         for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
             batch = commit.metadata.batch
-            if batch.generation not in known:
+            if batch.generation not in known and not is_gone(commit.table_version, self._rolled_back):
                 ranges = () if batch.is_chunk else batch.ranges
                 told[batch.key] = _Landed(batch.key, ranges, batch.topic_ids, commit.metadata.counts.quarantined)
         # Their topics are not known; the current ones are assumed.
@@ -203,12 +204,15 @@ class QuarantineStates:
         yield from reversed(told.values())
 
     def _landed(self) -> Iterator[_Landed]:
-        """Every landed batch of all generations and backfills, in order, with the offsets that it read."""
+        """Every landed batch of all generations and backfills, in order, with the offsets that it read. What it wrote
+        is still there: no restore has undone it."""
         planned: dict[tuple[int, int], Batch] = {}
-        for event in self.events:
+        for event in self._own_events:
             match event:
                 case BatchPlanned(batch):
                     planned[batch.key] = batch
+                case BatchCommitted(table_version=int(version)) if is_gone(version, self._rolled_back):
+                    pass
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]
                     set_aside = event.counts.quarantined if event.counts is not None else None
@@ -246,6 +250,13 @@ class QuarantineStates:
     def _rolled_back(self) -> list[tuple[int, int]]:
         return versions_gone(self.events)
 
+    @cached_property
+    def _own_events(self) -> Sequence[Event]:
+        """Those since another pipeline's rows took the place of all: what was before says nothing about these rows,
+        though its batches may have the same numbers."""
+        cuts = [n for n, event in enumerate(self.events) if isinstance(event, GenerationStarted) and event.is_cut_over]
+        return self.events[cuts[-1] + 1 :] if cuts else self.events
+
     @property
     def _is_rolled_back_sql(self) -> str:
         """SQL condition on a resolution: its record is no longer in the target."""
@@ -257,40 +268,3 @@ class QuarantineStates:
     @cached_property
     def _target_log(self) -> TableLog | None:
         return TableLog.open(self.tables.target)
-
-
-def _whole(uri: LakeUri) -> Sequence[Part]:
-    """All rows of a table; nothing if there is none."""
-    table = open_table(uri)
-    return () if table is None else ((table, "true"),)
-
-
-def _register(
-    database: duckdb.DuckDBPyConnection, name: str, parts: Sequence[Part], leave_out: Sequence[str] = ()
-) -> bool:
-    """Registers parts of a table under a name; False if there are none. Columns that are left out are null."""
-    found = []
-    for table, which in parts:
-        names = [field.name for field in table.schema().fields]
-        columns = ", ".join(f'cast(null as bytea) as "{n}"' if n in leave_out else f'"{n}"' for n in names)
-        found.append(query_arrow(table, f"select {columns} from t where {which}"))
-    if found:
-        database.register(name, pa.concat_tables(found, promote_options="default"))
-    return bool(found)
-
-
-def _with_columns(database: duckdb.DuckDBPyConnection, name: str, optional: Mapping[str, str]) -> str:
-    """SQL for a table with columns that it may lack.
-
-    Args:
-        optional: types by column.
-    """
-    there = {column for column, *_ in database.execute(f'DESCRIBE "{name}"').fetchall()}
-    missing = "".join(f", CAST(NULL AS {type_}) AS {n}" for n, type_ in optional.items() if n not in there)
-    return f'SELECT *{missing} FROM "{name}"'
-
-
-def _table(columns: dict[str, pa.DataType], rows: Sequence[tuple]) -> pa.Table:
-    values = list(zip(*rows, strict=True)) or [()] * len(columns)
-    arrays = [pa.array(list(v), type=type_) for v, type_ in zip(values, columns.values(), strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(columns))
