@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from include.lake.stores import files_at
 from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file.in_words import IN_WORDS
 from include.pipeline_file.loading import load_pipeline
+from include.pipeline_file.section import NAME
 from include.pipeline_file.tables import Tables
 from include.pipeline_file.users_file import read_users_file
-from include.protocol.errors import TerminalError
+from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.savepoints import TEXTS
 from include.savepoints.renaming import exchanged, renamed, tables_of
 from include.savepoints.same_program import counterparts
@@ -32,6 +35,14 @@ def new_pipeline(
             written. PipelineFileError: the file is not valid.
     """
     taken(settings, source, savepoint)
+    if not re.fullmatch(NAME, name) or "__" in name:
+        raise TerminalError(
+            what="no pipeline can have this name",
+            where="--as",
+            expected=f"{IN_WORDS[NAME]}, without two underscores in a row",
+            found=name[:100],
+            action="choose another name; nothing was changed",
+        )
     path = settings.pipelines / f"{name}.yaml"
     if path.exists():
         return _alone(find_pipeline(name, settings.pipelines, settings.environment))
@@ -89,7 +100,17 @@ def _read(settings: Settings, name: str, text: str) -> Pipeline:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder, f"{name}.yaml")
         scratch.write_text(text)
-        return load_pipeline(scratch, settings.environment)
+        try:
+            return load_pipeline(scratch, settings.environment)
+        except PipelineFileError as error:
+            raise TerminalError(
+                what="the file that would be written is not valid",
+                where=f"{settings.pipelines / scratch.name}",
+                expected="a valid pipeline file",
+                found="; ".join(map(str, error.problems)) or error.found,
+                action=f"write {scratch.name} yourself, check it with `lakemark validate {name}`, and run the same "
+                "again; nothing was changed",
+            ) from None  # its place is a scratch file
 
 
 def _not_written(path: Path, error: OSError) -> TerminalError:

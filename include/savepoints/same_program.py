@@ -39,6 +39,14 @@ def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> No
     Raises:
         TerminalError: it would not. TransformError: a transform cannot be read.
     """
+    if new.name == over.name or any(one.merge_every is not None or one.is_landing for one in (new, over)):
+        raise TerminalError(
+            what="one of these cannot take the other one's place",
+            where=f"{new.name} over {over.name}",
+            expected="two pipelines without merge_every",
+            found="the same pipeline" if new.name == over.name else "a pipeline of two halves, or a half",
+            action="name a clone and the pipeline whose place it takes; nothing was changed",
+        )
     if found := differing(settings, over, new):
         raise TerminalError(
             what="the two pipelines do not do the same, so the next batch would go on in another way",

@@ -184,6 +184,19 @@ transform: {references: {eu: lake://silver/orders_eu}}
         renamed(text, "order", "new")
 
 
+@pytest.mark.parametrize("name", ["../q", "Q", "q__landing", "", "q/r"])
+def test_what_is_no_name_of_a_pipeline(p: Coordinator, tmp_path: Path, name: str) -> None:
+    before = sorted(path for path in tmp_path.rglob("*.yaml"))
+    refused = command(p, "savepoint", "clone", "p", "s", "--as", name)
+    assert (refused.returncode, "no pipeline can have this name" in refused.stderr) == (1, True), refused.stderr
+    assert sorted(path for path in tmp_path.rglob("*.yaml")) == before
+
+
+def test_no_pipeline_takes_its_own_place(p: Coordinator) -> None:
+    refused = command(p, "promote", "p", "--over", "p", "--reason", "a test")
+    assert (refused.returncode, "the same pipeline" in refused.stderr) == (1, True), refused.stderr
+
+
 def test_a_pipeline_of_two_halves_is_refused(p: Coordinator) -> None:
     file = p.settings.pipelines / "p.yaml"
     data = yaml.safe_load(file.read_text()) | {"merge_every": 3}
