@@ -12,7 +12,7 @@ WITH_JVM := tests/upgrade tests/spark tests/faults tests/matrix
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test _test-beside test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-formats rooms pictures lock
+.PHONY: help setup setup-dev demo up down test _test-beside test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-savepoints bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -111,6 +111,9 @@ bench-restart: setup-dev ## measures the time from the death of the Spark server
 
 bench-growth: setup-dev ## measures a batch as its table grows a hundred times, and as small files pile up
 	@$(BIN)/python -m tests.bench.growth $(ARGS)
+
+bench-savepoints: setup-dev ## measures what keeping a state and going back to it costs, beside cp -r (needs 25 GB of disk)
+	@$(BIN)/python -m tests.bench.savepoints $(ARGS)
 
 bench-ledger: setup-dev ## measures plan and settle, also after ten thousand batches
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)

@@ -77,6 +77,7 @@ class Making:
     say: Say = lambda _: None
     shelf: Pipeline | None = None
     called: Mapping[str, str] = field(default_factory=dict)
+    _versions: dict[str, Snapshot | None] = field(default_factory=dict, init=False)  # by the participant's name
 
     def make(self) -> Savepoint:
         """Makes it, or ends one that was begun and not ended.
@@ -145,9 +146,12 @@ class Making:
 
     def _version(self, participant: Participant, checkpoint: Checkpoint) -> Snapshot | None:
         """The table at the checkpoint, with all of its files; None: no batch had written it yet."""
-        uri, position = participant.uri(self.settings), position_at(checkpoint, participant)
-        where, places = Where(self.pipeline.name, participant.name), Tables.of(self.settings, self.pipeline)
-        return whole_version(uri, position, where, frozen=partial(places.frozen, position.identity))
+        if (name := participant.name) not in self._versions:
+            uri, position = participant.uri(self.settings), position_at(checkpoint, participant)
+            where, places = Where(self.pipeline.name, name), Tables.of(self.settings, self.pipeline)
+            frozen = partial(places.frozen, position.identity)
+            self._versions[name] = whole_version(uri, position, where, frozen=frozen)
+        return self._versions[name]
 
     def _saved(self, participant: Participant, checkpoint: Checkpoint) -> SavedTable:
         """Saves one table."""
