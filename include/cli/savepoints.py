@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from include.cli.checkpoints import report_restore
 from include.cli.ledger import generation_lines
 from include.cli.output import Commands, add_command, named_pipeline, report, say, who
+from include.lake.uri import lake_at
 from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
 
@@ -44,6 +45,8 @@ def add_savepoint_command(commands: Commands) -> None:
     _which(clone_)
     text = "the new pipeline; without a file of that name, one is made of the savepoint's"
     clone_.add_argument("--as", dest="new", required=True, metavar="NEW", help=text)
+    text = "another lake, which has the savepoint: a folder, or s3://BUCKET/PREFIX; default: this one"
+    clone_.add_argument("--from-lake", metavar="LAKE", help=text)
     clone_.add_argument("--reason", default="", help="what it is for; recorded in the ledger")
     clone_.add_argument("--dry-run", action="store_true", help="only say what becomes of every table")
     _which(add_command(actions, "drop", drop, "remove a savepoint, also one that was not ended"))
@@ -123,8 +126,9 @@ def clone(settings: Settings, options: argparse.Namespace) -> int:
     from include.savepoints.cloning import Cloning
 
     source = named_pipeline(settings, options.pipeline)
-    to = new_pipeline(settings, source, options.savepoint, options.new, is_kept=not options.dry_run, say=say)
-    cloning = Cloning(settings, source, options.savepoint, to, reason=options.reason, started_by=who(), say=say)
+    name, lake = options.savepoint, lake_at(options.from_lake) if options.from_lake else None
+    to = new_pipeline(settings, source, name, options.new, is_kept=not options.dry_run, say=say, lake=lake)
+    cloning = Cloning(settings, source, name, to, reason=options.reason, started_by=who(), say=say, lake=lake)
     verdicts = cloning.verdicts()
     started = None if options.dry_run else cloning.begin()
     lines = [str(one) for one in verdicts]

@@ -1,10 +1,11 @@
-"""Carries data files to another folder of the same store: they never change, so a second name is a copy."""
+"""Carries data files to another folder: they never change, so in the same store a second name is a copy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
+from include.lake.copying import copy_file
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 
@@ -19,11 +20,11 @@ def carry(names: Collection[str], old: LakeUri, new: LakeUri, say: Callable[[str
         names: relative to the folder. say: is told now and then how far it is.
 
     Raises:
-        FileNotFoundError: one is gone. OSError: the store refuses.
+        FileNotFoundError: one is gone. OSError: a store refuses. RetryableError: see `copy_file`.
     """
-    files = files_at(new)
+    bring = files_at(new).link if old.scheme == new.scheme else copy_file
     with ThreadPoolExecutor(_AT_ONCE) as several:
-        waiting = several.map(lambda name: files.link(old / name, new / name), sorted(names))
+        waiting = several.map(lambda name: bring(old / name, new / name), sorted(names))
         for count, _ in enumerate(waiting, 1):
             if count % _TOLD_EVERY == 0:
                 say(f"{count:,} of {len(names):,} files")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from include.lake.stores import files_at
+from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.in_words import IN_WORDS
 from include.pipeline_file.loading import load_pipeline
@@ -23,18 +25,26 @@ from include.settings import Settings
 
 
 def new_pipeline(
-    settings: Settings, source: Pipeline, savepoint: str, name: str, is_kept: bool, say: Callable[[str], None]
+    settings: Settings,
+    source: Pipeline,
+    savepoint: str,
+    name: str,
+    is_kept: bool,
+    say: Callable[[str], None],
+    lake: LakeUri | None = None,
 ) -> Pipeline:
     """The pipeline of that name. If it has no file, one is made of the file that the savepoint has kept.
 
     Args:
-        source: the savepoint's pipeline. is_kept: whether the new file stays. say: is told what was made.
+        source: the savepoint's pipeline. is_kept: whether the new file stays. say: is told what was made. lake: of the
+            savepoint; None: this one.
 
     Raises:
         TerminalError: see `taken` and `renamed`; the pipeline has halves; the folder of pipeline files cannot be
             written. PipelineFileError: the file is not valid.
     """
-    taken(settings, source, savepoint)
+    there = settings if lake is None else replace(settings, lake=lake)
+    taken(there, source, savepoint)
     if not re.fullmatch(NAME, name) or "__" in name:
         raise TerminalError(
             what="no pipeline can have this name",
@@ -47,7 +57,7 @@ def new_pipeline(
     if path.exists():
         return _alone(find_pipeline(name, settings.pipelines, settings.environment))
     _alone(source)
-    kept = Tables.of(settings, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
+    kept = Tables.of(there, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
     with files_at(kept).open(kept) as content:
         text = renamed(content.read().decode(), source.name, name)
     found = _read(settings, name, text)

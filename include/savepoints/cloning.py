@@ -20,6 +20,7 @@ from include.lake.carrying import carry
 from include.lake.merge.cloning import clone
 from include.lake.merge.frozen import names_of
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import POINT, Participant
 from include.participants.verdicts import Verdict, verdict
@@ -45,7 +46,7 @@ class Cloning:
 
     Args:
         source: the savepoint's pipeline. name: the savepoint's. to: the pipeline that begins. reason, started_by: a
-            person's. say: is told how far it is.
+            person's. say: is told how far it is. lake: another lake, which has the savepoint; None: the same one.
     """
 
     settings: Settings
@@ -55,10 +56,11 @@ class Cloning:
     reason: str
     started_by: str
     say: Callable[[str], None] = lambda _: None
+    lake: LakeUri | None = None
 
     def verdicts(self) -> list[Verdict]:
         """What becomes of every table. Raises TerminalError: see `taken`."""
-        saved, known = self._saved(), taken(self.settings, self.source, self.name).tables
+        saved, known = self._saved(), taken(self._there, self.source, self.name).tables
         return [
             verdict(one, _metadata(saved.get(one.name)), is_known=self._old_names.get(one.name) in known)
             for one in self._participants
@@ -71,7 +73,7 @@ class Cloning:
             TerminalError: see `taken`; the savepoint is broken; a table cannot be gone on with, or its place is taken;
             the new pipeline has a ledger. TopicRecreated, OffsetsExpired: see `go_back`. OSError: the store refuses.
         """
-        found = checked(self.settings, self.source, self.name, is_deep=False)
+        found = checked(self._there, self.source, self.name, is_deep=False)
         if found.problems:
             raise self._broken(found.problems)
         verify_possible(self.to.name, self.verdicts())
@@ -135,8 +137,13 @@ class Cloning:
 
     def _saved(self) -> dict[str, SavedRows]:
         """The savepoint's tables, by the participants' names of the new pipeline."""
-        found = saved_rows(self.settings, self.source, self.name)
+        found = saved_rows(self._there, self.source, self.name)
         return {new: found[old] for new, old in self._old_names.items() if old in found}
+
+    @property
+    def _there(self) -> Settings:
+        """The same installation, where the savepoint is."""
+        return self.settings if self.lake is None else replace(self.settings, lake=self.lake)
 
     @property
     def _old_names(self) -> dict[str, str]:

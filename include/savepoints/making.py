@@ -32,7 +32,7 @@ from include.participants.versions import whole_version
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, verify_complete
-from include.protocol.errors import CountsDisagree, RetryableError, TerminalError
+from include.protocol.errors import CountsDisagree, TerminalError
 from include.protocol.participants import Where
 from include.protocol.savepoints import (
     BEGUN,
@@ -84,7 +84,7 @@ class Making:
 
         Raises:
             TerminalError: the name is taken, there is no such checkpoint, it is broken, or a table's log is none that
-            Lakemark can read. RetryableError: VACUUM has removed a file meanwhile. OSError: the store refuses.
+            Lakemark can read, or VACUUM has removed a file meanwhile. OSError: the store refuses.
         """
         verify_name(self.pipeline.name, self.name)
         found = looked_at(self._shelf, self.name)
@@ -131,18 +131,7 @@ class Making:
         coordinator = Coordinator(self.settings, self.pipeline)
         with suppress(CountsDisagree):  # it is recorded all the same
             coordinator.settle_pending()
-        found = Cut.at(self.settings, self.pipeline, None).checkpoint
-        begun = coordinator.ledger.state().generations
-        if begun and begun[-1].replaces_rows and begun[-1].generation > found.key.generation:
-            raise TerminalError(
-                what="no batch has ended since other rows took the place of the table's",
-                where=f"{self.pipeline.name} generation {begun[-1].generation}",
-                expected="a batch of this generation: a savepoint is always the end of a batch",
-                found="none",
-                action=f"run the pipeline (`lakemark run {self.pipeline.name}`), then run the same again; or name an "
-                "earlier checkpoint by --at",
-            )
-        return found
+        return Cut.at(self.settings, self.pipeline, None).checkpoint
 
     def _version(self, participant: Participant, checkpoint: Checkpoint) -> Snapshot | None:
         """The table at the checkpoint, with all of its files; None: no batch had written it yet."""
@@ -222,9 +211,9 @@ class Making:
             action=f"choose another name; or drop that one: `lakemark savepoint drop {self.pipeline.name} {self.name}`",
         )
 
-    def _overtaken(self, participant: Participant, gone: str) -> RetryableError:
+    def _overtaken(self, participant: Participant, gone: str) -> TerminalError:
         again = f"`lakemark savepoint drop {self.pipeline.name} {self.name}`"
-        return RetryableError(
+        return TerminalError(
             what="a file was removed while it was saved",
             where=f"{self.pipeline.name}, {participant.name}",
             expected="a file of the checkpoint; somebody runs VACUUM with a short retention",

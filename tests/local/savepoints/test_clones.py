@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from include.savepoints.beginning import file_of_the_other
 from include.savepoints.promoting import Promoting
 from include.savepoints.renaming import renamed
 from include.savepoints.shelf import on_shelf
+from include.settings import Settings
 from tests.support.hand_made import known_to_commands
 from tests.support.saved import saved
 from tests.support.six_batches import BATCHES, IN_KAFKA, made, rows
@@ -203,3 +205,20 @@ def test_a_pipeline_of_two_halves_is_refused(p: Coordinator) -> None:
     file.write_text(yaml.safe_dump(data))
     refused = command(p, "savepoint", "clone", "p", "s", "--as", "q")
     assert (refused.returncode, "two halves" in refused.stderr) == (1, True), refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["copy", "pin"])
+def test_a_clone_begins_in_another_lake(
+    p: Coordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    was, old = rows(p), str(p.settings.lake)
+    saved(p, kind, is_copy=kind == "copy")
+    monkeypatch.setenv("LAKEMARK_LAKE", str(tmp_path / "other"))
+    monkeypatch.setenv("LAKEMARK_HOME", str(tmp_path / "other_home"))
+    done = command(p, "savepoint", "clone", "p", kind, "--as", "q", "--from-lake", old)
+    assert done.returncode == 0, done.stderr
+    there = Settings.from_environment()
+    q = Coordinator(there, find_pipeline("q", there.pipelines, there.environment))
+    assert str(q.tables.target).startswith(str(tmp_path / "other"))
+    shutil.rmtree(old)
+    assert rows(q) == was
