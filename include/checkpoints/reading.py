@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -15,7 +17,8 @@ from include.lake.several_tables import NamedTable, query_tables
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.participant import Participant
+from include.participants.participant import POINT, Participant
+from include.participants.records import ARCHIVE
 from include.pipeline_file import LINEAGE, VALID_FROM, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, standing_at
@@ -74,8 +77,10 @@ class Cut:
     @property
     def versions(self) -> dict[str, int]:
         """The versions of all tables that were there, by the names that queries have for them."""
-        found = ((shown_as(one), position_at(self.checkpoint, one).version) for one in self._participants)
-        return {name: version for name, version in found if version is not None}
+        found = {shown_as(one): position_at(self.checkpoint, one).version for one in self._participants}
+        if (landing := self._landing) is not None:
+            found[ARCHIVE] = landing.versions.get(POINT)
+        return {name: version for name, version in found.items() if version is not None}
 
     def tables(self) -> dict[str, OpenedTable]:
         """All tables that were there, opened at that cut, by the same names.
@@ -83,7 +88,10 @@ class Cut:
         Raises:
             TerminalError: one is another table now, or its log no longer reaches back. TableDamaged: see `open_table`.
         """
-        return {shown_as(one): opened for one in self._participants if (opened := self._opened(one)) is not None}
+        found = {shown_as(one): opened for one in self._participants if (opened := self._opened(one)) is not None}
+        if (landing := self._landing) is not None:
+            found[ARCHIVE] = landing.tables()[POINT]
+        return found
 
     def named_tables(self, is_alone: bool) -> list[NamedTable]:
         """The tables for a query, as readers should see them: without the rows that a delete has hidden.
@@ -94,7 +102,7 @@ class Cut:
         schemas = (None, self.pipeline.name) if is_alone else (self.pipeline.name,)
         conditions = {shown_as(one): _seen_by_readers(one) for one in self._participants}
         return [
-            NamedTable([(schema, name) for schema in schemas], table, conditions[name])
+            NamedTable([(schema, name) for schema in schemas], table, conditions.get(name, "true"))
             for name, table in self.tables().items()
         ]
 
@@ -122,6 +130,17 @@ class Cut:
         if (table := open_table(place)) is None:
             raise _gone(self, place, "the savepoint's table", "none")
         return table
+
+    @cached_property
+    def _landing(self) -> Cut | None:
+        """The cut of the half that takes records to the archive, when this one was made: it is further. None: the
+        pipeline has no such half, or its ledger no longer knows."""
+        landing, at = self.pipeline.landing, self.checkpoint.committed_at
+        if landing is None or at is None or self.savepoint is not None:
+            return None
+        with suppress(TerminalError):
+            return Cut.at(self.settings, landing, at)
+        return None
 
     @property
     def _participants(self) -> Sequence[Participant]:
