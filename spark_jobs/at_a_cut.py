@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from include.checkpoints.reading import Cut
 from include.lake.delta_tables import uri_of
-from include.lake.sql import spark_name, spark_table
 
 
 def views_at(spark: SparkSession, cut: Cut, prefix: str = "") -> list[str]:
@@ -26,8 +25,7 @@ def views_at(spark: SparkSession, cut: Cut, prefix: str = "") -> list[str]:
     """
     names = []
     for one in cut.named_tables(is_alone=True):
-        name = f"{prefix}{one.names[0][1]}"
-        rows = f"SELECT * FROM {spark_table(uri_of(one.table))} VERSION AS OF {one.table.version()}"
-        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {spark_name(name)} AS {rows} WHERE {one.condition}")
-        names.append(name)
+        names.append(f"{prefix}{one.names[0][1]}")
+        rows = spark.read.format("delta").option("versionAsOf", one.table.version()).load(str(uri_of(one.table)))
+        rows.where(one.condition).createOrReplaceTempView(names[-1])
     return names
