@@ -160,6 +160,8 @@ def _line(one: Seen) -> str:
     begun = found.begun
     size = f"{found.savepoint.bytes / 1e6:,.1f} MB" if found.savepoint is not None else ""
     state = "whole" if one.lost is None else f"broken: {one.lost}" if found.savepoint is not None else one.lost
+    if one.lost is None and one.moved_on is not None:
+        state = f"whole; but {one.moved_on} is another table now: it can be cloned, and not restored"
     reason = f"  ({begun.reason})" if begun.reason else ""
     kind = "copy" if begun.is_copy else "pin "
     return f"{found.name}  {begun.created_at[:19]}Z  {kind} of {begun.checkpoint.name}  {size}  {state}{reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from include.lake.arrow import parquet_file
 from include.lake.damage import on_one_line
@@ -12,6 +13,7 @@ from include.lake.log_store import LOG, commit_file
 from include.lake.merge.frozen import names_of, thawed
 from include.lake.merge.unfit import NoLogError, UnfitError
 from include.lake.stores import files_at
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
@@ -32,12 +34,19 @@ class Seen:
 
     on_shelf: OnShelf
     lost: str | None  # the first file that is not there, or what else makes it worth nothing; None: nothing
+    moved_on: str | None = None  # a table that is another one now: it can be cloned, but not restored
 
     def to_json(self) -> JsonObject:
         found = self.on_shelf
         begun = {} if found.begun is None else found.begun.to_json()
         whole = begun if found.savepoint is None else found.savepoint.to_json()
-        return {**whole, "name": found.name, "is_ended": found.savepoint is not None, "lost": self.lost}
+        return {
+            **whole,
+            "name": found.name,
+            "is_ended": found.savepoint is not None,
+            "lost": self.lost,
+            "moved_on": self.moved_on,
+        }
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Report:
 def seen(settings: Settings, pipeline: Pipeline) -> list[Seen]:
     """All savepoints of a pipeline, oldest first. Every folder is listed once, and no data file is read."""
     places = _Places(settings, pipeline)
-    return [Seen(one, places.lost(one)) for one in on_shelf(settings, pipeline)]
+    return [Seen(one, places.lost(one), places.moved_on(one)) for one in on_shelf(settings, pipeline)]
 
 
 def newest_whole(settings: Settings, pipeline: Pipeline) -> str:
@@ -109,6 +118,21 @@ class _Places:
     settings: Settings
     pipeline: Pipeline
     there: dict[LakeUri, set[str]] = field(default_factory=dict)
+
+    @cached_property
+    def ids(self) -> dict[str, str | None]:
+        """The ids of the pipeline's tables; None: there is no such table."""
+        logs = {one.name: TableLog.open(one.uri(self.settings)) for one in Catalog.of(self.pipeline).participants}
+        return {name: None if log is None else log.table_id for name, log in logs.items()}
+
+    def moved_on(self, found: OnShelf) -> str | None:
+        stood = {} if found.savepoint is None else found.savepoint.tables
+        other = (
+            name
+            for name, saved in stood.items()
+            if saved.folder is not None and saved.position.identity not in (None, self.ids.get(name))
+        )
+        return next(other, None)
 
     def root(self, begun: Begun, table: str) -> LakeUri | None:
         """The folder that the files of a table are in; None: the pipeline no longer has it."""

@@ -71,23 +71,51 @@ def rows_taken_out(role: str, victim: Victim) -> bool:
 def gone_back(victim: Victim, fault: str | None = None) -> bool:
     """All tables and the offsets go back to a batch that has landed, of any generation."""
     victim.drain()
-    name = victim.pipeline.name
-    told = victim.command("checkpoint", "list", name, "--last", "30", "--json")
-    known, _ = json.JSONDecoder().raw_decode(told)  # on an object store, the requests come after it
-    whole = [checkpoint["name"] for checkpoint in known if checkpoint["lost"] is None]
-    if not whole:
+    whole = _whole_ones(victim, "checkpoint", "--last", "30")
+    return bool(whole) and _went_back(victim, "checkpoint", victim.chance.choice(whole), fault)
+
+
+def gone_back_by_name(victim: Victim, fault: str | None = None) -> bool:
+    """A savepoint is made, and is rehearsed; all tables and the offsets go back to one that was made in any round."""
+    victim.drain()
+    if not _whole_ones(victim, "checkpoint", "--last", "1"):
         return False
-    restore = ("checkpoint", "restore", name, victim.chance.choice(whole), "--reason", "soak")
+    told = ["--name", f"s{victim.expected.events}", *(["--copy"] if victim.chance.random() < 0.5 else [])]
+    create = ("savepoint", "create", victim.pipeline.name, *told)
+    if fault is not None and fault.startswith("savepoint."):
+        process = victim.start(*create, LAKEMARK_TEST_FAULT=fault)
+        process.communicate(timeout=RUN_SECONDS_MAX)
+        assert process.returncode == -signal.SIGKILL, process.returncode
+    victim.command(*create)
+    name = victim.chance.choice(_whole_ones(victim, "savepoint"))
+    tried = victim.command("savepoint", "rehearse", victim.pipeline.name, name, code=None)
+    assert _is_refused(tried) or "would be restored as it was" in tried, tried
+    is_fence = fault is not None and fault.startswith("generation.")
+    return _went_back(victim, "savepoint", name, fault if is_fence else None)
+
+
+def _whole_ones(victim: Victim, kind: str, *more: str) -> list[str]:
+    told = victim.command(kind, "list", victim.pipeline.name, *more, "--json")
+    known, _ = json.JSONDecoder().raw_decode(told)  # on an object store, the requests come after it
+    return [one["name"] for one in known if one["lost"] is None and not one.get("moved_on")]
+
+
+def _is_refused(said: str) -> bool:
+    return "OffsetsExpired" in said or "TopicRecreated" in said or "a backfill is under way" in said
+
+
+def _went_back(victim: Victim, kind: str, to: str, fault: str | None) -> bool:
+    restore = (kind, "restore", victim.pipeline.name, to, "--reason", "soak")
     if fault is not None:
         process = victim.start(*restore, LAKEMARK_TEST_FAULT=fault)
         process.communicate(timeout=RUN_SECONDS_MAX)
         if process.returncode != -signal.SIGKILL:
             return False
     said = victim.command(*restore, code=None)
-    if "OffsetsExpired" in said or "TopicRecreated" in said or "a backfill is under way" in said:
+    if _is_refused(said):
         assert fault is None, said  # what is refused is refused before anything is fenced
         return False
-    assert " begins (checkpoint " in said, said
+    assert f" begins ({kind} " in said, said
     victim.send(_FEW)
     return True
 

@@ -42,6 +42,9 @@ KINDS: dict[str, Fault] = {
     **{f"rows taken out of {role}": partial(by_hand.rows_taken_out, role) for role in ROLES},
     "gone back": by_hand.gone_back,
     "killed while going back": partial(by_hand.gone_back, fault="generation.part_fenced=kill@2"),
+    "gone back by name": by_hand.gone_back_by_name,
+    "killed while a savepoint is made": partial(by_hand.gone_back_by_name, fault="savepoint.table_saved=kill"),
+    "killed while going back by name": partial(by_hand.gone_back_by_name, fault="generation.part_fenced=kill@2"),
     "target lost after a reset": by_hand.target_lost_after_reset,
     "suite changed between attempts": by_hand.suite_changed,
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from include.checkpoints.retention import kept_in
 from include.protocol.errors import TerminalError
@@ -126,3 +127,16 @@ def test_a_copy_outlives_a_vacuum_by_hand_and_a_pin_says_what_it_lost(
     vacuumed(coordinator)
     drop(coordinator.settings, coordinator.pipeline, "copy")
     assert rows(coordinator) == sorted((row["id"], row["seq"]) for row in was), "the table has its own files again"
+
+
+def test_a_table_that_was_made_anew_is_told(tmp_path: Path) -> None:
+    coordinator = made(tmp_path)
+    saved(coordinator, is_copy=True)
+    [one] = seen(coordinator.settings, coordinator.pipeline)
+    assert one.moved_on is None
+    target = str(coordinator.tables.target)
+    schema = DeltaTable(target).schema()
+    shutil.rmtree(target)
+    DeltaTable.create(target, schema)
+    [one] = seen(coordinator.settings, coordinator.pipeline)
+    assert (one.lost, one.moved_on) == (None, "target")
