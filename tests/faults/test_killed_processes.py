@@ -73,7 +73,7 @@ def test_i6_a_killed_job_is_run_again(world: World, phase: str) -> None:
             job_process().send_signal(signal.SIGKILL)
 
     with pytest.raises(OutcomeUnknownError, match="killed by SIGKILL"):
-        run(world, pipeline, 1, kill)
+        run(by_spark(world), pipeline, 1, kill)
     # The server may still be at the dead client's MERGE: the rerun races it, and one of the two lands.
     assert run(world, pipeline, 1)[0]["outcome"] in ("applied", "already_applied")
     assert_right(world, pipeline)
