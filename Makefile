@@ -112,7 +112,7 @@ bench-restart: setup-dev ## measures the time from the death of the Spark server
 bench-growth: setup-dev ## measures a batch as its table grows a hundred times, and as small files pile up
 	@$(BIN)/python -m tests.bench.growth $(ARGS)
 
-bench-savepoints: setup-dev ## measures what keeping a state and going back to it costs, beside cp -r (needs 25 GB of disk)
+bench-savepoints: setup-dev ## measures what keeping a state and going back to it costs, beside cp -r (needs 14 GB of disk)
 	@$(BIN)/python -m tests.bench.savepoints $(ARGS)
 
 bench-ledger: setup-dev ## measures plan and settle, also after ten thousand batches

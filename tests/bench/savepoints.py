@@ -32,7 +32,7 @@ from include.savepoints.restoring import restoring
 from tests.support.batches import batch, committed, source
 from tests.support.tables_before import begun_with, with_tables
 
-WORKS = {"1,000 files": (1_000, 1_000), "5M rows": (10, 500_000), "10 GB": (40, 8_000_000)}  # files, rows in each
+WORKS = {"1,000 files": (1_000, 1_000), "5M rows": (10, 500_000), "7 GB": (40, 8_000_000)}  # files, rows in each
 _IN_KAFKA = source({("t", 0): (0, 20)})
 
 
