@@ -40,6 +40,7 @@ FaultPoint = Literal[
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]
 FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)
+OF_SAVEPOINTS = ("savepoint.", "clone.", "promotion.", "rehearsal.")  # how those begin that no batch passes
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from include.fault_points import FAULT_POINTS
+from include.fault_points import FAULT_POINTS, OF_SAVEPOINTS
 from tests.soak import by_hand, crashes, losses, store
 from tests.soak.victim import Victim
 
@@ -13,7 +13,11 @@ Fault = Callable[[Victim], bool]
 ROLES = ("target", "archive", "quarantine", "history", "route")
 
 KINDS: dict[str, Fault] = {
-    **{f"killed at {point}": partial(crashes.killed_at, point) for point in FAULT_POINTS},
+    **{
+        f"killed at {point}": partial(crashes.killed_at, point)
+        for point in FAULT_POINTS
+        if not point.startswith(OF_SAVEPOINTS)
+    },
     "killed at random": crashes.killed_at_random,
     "spark killed": partial(crashes.service_killed, "spark"),
     "kafka killed": partial(crashes.service_killed, "kafka"),
