@@ -40,7 +40,8 @@ FaultPoint = Literal[
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written
 ]
 FAULT_POINTS: tuple[FaultPoint, ...] = get_args(FaultPoint)
-OF_SAVEPOINTS = ("savepoint.", "clone.", "promotion.", "rehearsal.")  # how those begin that no batch passes
+_OF_SAVEPOINTS = ("savepoint.", "clone.", "promotion.", "rehearsal.")
+OF_PIPELINES = tuple(point for point in FAULT_POINTS if not point.startswith(_OF_SAVEPOINTS))
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 

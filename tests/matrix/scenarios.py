@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from include.checkpoints.listing import checkpoints_in
-from include.fault_points import FAULT_POINTS, OF_SAVEPOINTS
+from include.fault_points import OF_PIPELINES
 from include.installation.stack import Stack
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
@@ -268,10 +268,9 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
         end(process)
 
 
-_OF_BATCHES = [point for point in FAULT_POINTS if not point.startswith(OF_SAVEPOINTS)]
 _BY_COMMAND = ("generation.part_fenced", "generation.fenced", "rebuild.set_aside")
 SCENARIOS: dict[str, Scenario] = {
-    **{f"killed at {p}": partial(killed, p) for p in _OF_BATCHES if p not in (*_BY_COMMAND, "attempt.part_landed")},
+    **{f"killed at {p}": partial(killed, p) for p in OF_PIPELINES if p not in (*_BY_COMMAND, "attempt.part_landed")},
     **{f"killed at part {nth}": partial(killed_between_tables, nth) for nth in range(1, 5)},
     **{f"killed at {p}": partial(killed_while_a_generation_begins, p) for p in _BY_COMMAND[:2]},
     "killed while the ledger is rebuilt": killed_while_the_ledger_is_rebuilt,

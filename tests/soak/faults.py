@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from include.fault_points import FAULT_POINTS, OF_SAVEPOINTS
+from include.fault_points import OF_PIPELINES
 from tests.soak import by_hand, crashes, losses, store
 from tests.soak.victim import Victim
 
@@ -13,11 +13,7 @@ Fault = Callable[[Victim], bool]
 ROLES = ("target", "archive", "quarantine", "history", "route")
 
 KINDS: dict[str, Fault] = {
-    **{
-        f"killed at {point}": partial(crashes.killed_at, point)
-        for point in FAULT_POINTS
-        if not point.startswith(OF_SAVEPOINTS)
-    },
+    **{f"killed at {point}": partial(crashes.killed_at, point) for point in OF_PIPELINES},
     "killed at random": crashes.killed_at_random,
     "spark killed": partial(crashes.service_killed, "spark"),
     "kafka killed": partial(crashes.service_killed, "kafka"),
