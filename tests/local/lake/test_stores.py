@@ -146,6 +146,29 @@ def test_files_that_vanish_while_they_are_listed_are_no_error(files: Files, tabl
     assert {first.name, *(file.name for file in listed)} <= whole
 
 
+def test_a_file_gets_a_second_name(files: Files, lake: LakeUri) -> None:
+    for folder in ("a", "b"):
+        files.make_folder(lake / folder)
+    files.create(lake / "a/one", b"1")
+    files.link(lake / "a/one", lake / "b/deep/one")
+    files.link(lake / "a/one", lake / "b/deep/one")
+    files.remove(lake / "a/one")
+    with files.open(lake / "b/deep/one") as content:
+        assert content.read() == b"1"
+    with pytest.raises(FileNotFoundError):
+        files.link(lake / "a/one", lake / "b/two")
+    assert [file.name for file in files.list(lake / "b")] == ["deep/one"]
+
+
+def test_folders_in_a_folder(files: Files, lake: LakeUri) -> None:
+    assert files.folders(lake / "shelf") == []
+    for name in ("shelf/b/x/file", "shelf/a/file", "shelf/c.d/file"):
+        files.make_folder((lake / name).parent)
+        files.create(lake / name, b"")
+    files.create(lake / "shelf/file", b"")
+    assert files.folders(lake / "shelf") == ["a", "b", "c.d"]
+
+
 def test_folders_are_made_moved_and_deleted(files: Files, lake: LakeUri, table: LakeUri) -> None:
     files.make_folder(lake / "gold")
     files.make_folder(lake / "gold")
