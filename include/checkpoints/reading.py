@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from include.checkpoints.listing import checkpoints_in, position_at
+from include.checkpoints.shelf import taken
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.ledger import Ledger
 from include.lake.several_tables import NamedTable, query_tables
@@ -24,7 +25,6 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, standing_at
 from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.ledger_rows import from_row
-from include.savepoints.shelf import taken
 from include.settings import Settings
 
 _BATCH, _SAVEPOINT = "batch:", "savepoint:"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from include.checkpoints.listing import checkpoints_in, position_at
+from include.checkpoints.shelf import pins_of
 from include.lake.log_cleaning import log_retention
 from include.lake.log_store import LOG
 from include.lake.merge.frozen import freeze
@@ -25,7 +26,6 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, retained
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
-from include.savepoints.shelf import pins_of
 from include.settings import Settings
 
 

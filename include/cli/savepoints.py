@@ -85,7 +85,7 @@ def list_savepoints(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def show(settings: Settings, options: argparse.Namespace) -> int:
-    from include.savepoints.shelf import taken
+    from include.checkpoints.shelf import taken
 
     found = taken(settings, named_pipeline(settings, options.pipeline), options.savepoint)
     report(options, found.to_json(), _lines(found))
@@ -140,7 +140,7 @@ def clone(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def drop(settings: Settings, options: argparse.Namespace) -> int:
-    from include.savepoints.shelf import drop as drop_from_shelf
+    from include.checkpoints.shelf import drop as drop_from_shelf
 
     found = drop_from_shelf(settings, named_pipeline(settings, options.pipeline), options.savepoint)
     was = "one that was begun and not ended" if found.savepoint is None else _kind(found.savepoint.begun)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from include.checkpoints.shelf import taken
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline, find_pipeline
@@ -20,7 +21,6 @@ from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.savepoints import TEXTS
 from include.savepoints.renaming import exchanged, renamed, tables_of
 from include.savepoints.same_program import counterparts
-from include.savepoints.shelf import taken
 from include.settings import Settings
 
 

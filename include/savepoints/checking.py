@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from include.checkpoints.shelf import OnShelf, on_shelf, taken
 from include.lake.arrow import parquet_file
 from include.lake.damage import on_one_line
 from include.lake.log_store import LOG, commit_file
@@ -22,7 +23,6 @@ from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.savepoints import LISTS, TABLES, TEXTS, Begun, SavedTable, Savepoint
 from include.savepoints.fingerprints import Fingerprint, fingerprints, read
-from include.savepoints.shelf import OnShelf, on_shelf, taken
 from include.settings import Settings
 
 Say = Callable[[str], None]

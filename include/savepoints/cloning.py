@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from include.checkpoints.effect import verify_possible
 from include.checkpoints.restoring import Restoring
+from include.checkpoints.shelf import taken
 from include.control.coordinator import Coordinator
 from include.fault_points import fault_point
 from include.lake.carrying import carry
@@ -36,7 +37,6 @@ from include.protocol.participants import NOWHERE, Position
 from include.savepoints.checking import checked
 from include.savepoints.same_program import counterparts
 from include.savepoints.saved_tables import SavedRows, saved_rows
-from include.savepoints.shelf import taken
 from include.settings import Settings
 
 

@@ -9,6 +9,7 @@ from typing import Self
 from include.checkpoints.listing import checkpoints_in
 from include.checkpoints.reading import Cut
 from include.checkpoints.restoring import Restoring
+from include.checkpoints.shelf import drop, looked_at, taken
 from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -19,7 +20,6 @@ from include.protocol.ledger_rows import generation_to_json
 from include.protocol.savepoints import verify_name
 from include.savepoints.making import Making
 from include.savepoints.restoring import restoring
-from include.savepoints.shelf import drop, looked_at, taken
 from include.settings import Settings
 
 CREATE, TO_SAVEPOINT, TO_CHECKPOINT, REHEARSE, DROP = (

@@ -17,6 +17,7 @@ from functools import partial
 
 from include.checkpoints.listing import checkpoints_in, position_at
 from include.checkpoints.reading import Cut
+from include.checkpoints.shelf import looked_at
 from include.control.coordinator import Coordinator
 from include.fault_points import fault_point
 from include.lake.carrying import carry
@@ -48,7 +49,6 @@ from include.protocol.savepoints import (
     verify_same,
 )
 from include.savepoints.fingerprints import Fingerprint, fingerprints, written
-from include.savepoints.shelf import looked_at
 from include.savepoints.texts import texts_of
 from include.settings import Settings
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from include.checkpoints.reading import Cut
+from include.checkpoints.shelf import drop
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.turns import end_turn, turn
@@ -40,7 +41,6 @@ from include.protocol.savepoints import Savepoint
 from include.savepoints.comparing import Compared, compared
 from include.savepoints.making import Making
 from include.savepoints.same_program import counterparts, verify_same_program
-from include.savepoints.shelf import drop
 from include.settings import Settings
 
 Offsets = Mapping[TopicPartition, int]

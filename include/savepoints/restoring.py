@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from include.checkpoints.restoring import Restoring
+from include.checkpoints.shelf import taken
 from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
-from include.savepoints.shelf import taken
 from include.settings import Settings
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from include.checkpoints.shelf import taken
 from include.lake.merge.frozen import thawed
 from include.lake.merge.snapshot import Snapshot
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.savepoints.shelf import taken
 from include.settings import Settings
 
 

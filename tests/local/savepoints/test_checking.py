@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from include.checkpoints.retention import kept_in
+from include.checkpoints.shelf import drop, pins_of, taken
 from include.protocol.errors import TerminalError
 from include.savepoints.checking import checked, seen
 from include.savepoints.restoring import restoring
-from include.savepoints.shelf import drop, pins_of, taken
 from tests.support.readers import by_deltalake
 from tests.support.saved import place, saved, vacuumed, went_back
 from tests.support.six_batches import IN_KAFKA, made, rows

@@ -13,6 +13,7 @@ import yaml
 
 from include.checkpoints.listing import checkpoints_in
 from include.checkpoints.reading import Cut, query_at
+from include.checkpoints.shelf import on_shelf
 from include.control.coordinator import Coordinator
 from include.pipeline_file import find_pipeline
 from include.protocol.errors import TerminalError
@@ -20,7 +21,6 @@ from include.protocol.ledger_events import GenerationStarted
 from include.savepoints.beginning import file_of_the_other
 from include.savepoints.promoting import Promoting
 from include.savepoints.renaming import renamed
-from include.savepoints.shelf import on_shelf
 from include.settings import Settings
 from tests.support.hand_made import known_to_commands
 from tests.support.saved import saved

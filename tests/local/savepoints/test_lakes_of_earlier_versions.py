@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from include.checkpoints.shelf import taken
 from include.control.coordinator import Coordinator
 from include.protocol.ledger_events import BatchPlanned
 from include.savepoints.checking import checked, seen
 from include.savepoints.cloning import Cloning
 from include.savepoints.restoring import restoring
-from include.savepoints.shelf import taken
 from tests.support.batches import batch
 from tests.support.readers import by_deltalake
 from tests.support.saved import saved, vacuumed

@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 from include.checkpoints.reading import Cut, query_at
 from include.checkpoints.retention import kept_in
+from include.checkpoints.shelf import drop, pins_of, taken
 from include.protocol.errors import TerminalError
 from include.savepoints.checking import checked, seen
-from include.savepoints.shelf import drop, pins_of, taken
 from tests.support.readers import by_deltalake
 from tests.support.saved import place, saved, vacuumed, went_back
 from tests.support.six_batches import BATCHES, cut_the_log, made, rows
@@ -107,7 +107,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from include.savepoints.making import Making
-from include.savepoints.shelf import drop
+from include.checkpoints.shelf import drop
 from tests.support.tables_before import with_tables
 coordinator = with_tables(Path(sys.argv[1]))
 if sys.argv[2] == "drop":
