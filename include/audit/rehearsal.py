@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from include.audit.auditor import audit
 from include.checkpoints.reading import Cut, shown_as
@@ -22,7 +23,9 @@ from include.savepoints.rehearsals import Rehearsal, record
 from include.savepoints.same_program import counterparts
 from include.settings import Settings
 
-REHEARSAL = "__rehearsal"  # suffix of the pipeline that lives for a while; no file's name contains `__`
+REHEARSAL = "__rehearsal_"  # then an id: the pipeline that lives for a while; no file's name contains `__`
+_SHELF = "_lakemark/rehearsal"
+_LONGEST = timedelta(days=1)  # what is older was left by one that was killed
 
 
 def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[str], None]) -> Rehearsal:
@@ -43,8 +46,10 @@ def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[s
 
 def _tried(settings: Settings, pipeline: Pipeline, savepoint: Savepoint, say: Callable[[str], None]) -> list[str]:
     """Makes a pipeline of the savepoint, audits it, and removes it. Returns what was wrong."""
-    new = _for_a_while(pipeline)
-    _removed(settings, new)  # what one that was killed has left
+    for id_ in _left(settings, pipeline):
+        _removed(settings, pipeline, id_)
+    own = f"{_id(datetime.now(UTC))}-{secrets.token_hex(3)}"  # two may rehearse at once
+    new = _for_a_while(pipeline, own)
     try:
         Cloning(
             settings, pipeline, savepoint.begun.name, new, reason="a rehearsal", started_by="a rehearsal", say=say
@@ -54,13 +59,24 @@ def _tried(settings: Settings, pipeline: Pipeline, savepoint: Savepoint, say: Ca
     except LakemarkError as error:
         return [str(error)]
     finally:
-        _removed(settings, new)
+        _removed(settings, pipeline, own)
 
 
-def _for_a_while(pipeline: Pipeline) -> Pipeline:
+def _id(at: datetime) -> str:
+    """Of a rehearsal that began then: ids sort by time."""
+    return f"{at:%Y%m%dT%H%M%S}"
+
+
+def _left(settings: Settings, pipeline: Pipeline) -> list[str]:
+    """The ids of rehearsals that were killed."""
+    shelf = settings.lake / _SHELF / pipeline.name
+    return [id_ for id_ in files_at(shelf).folders(shelf) if id_ < _id(datetime.now(UTC) - _LONGEST)]
+
+
+def _for_a_while(pipeline: Pipeline, id_: str) -> Pipeline:
     """A pipeline that does the same, under another name, with tables that no file can name."""
-    name = f"{pipeline.name}{REHEARSAL}"
-    own = f"lake://_lakemark/rehearsal/{pipeline.name}"
+    name = f"{pipeline.name}{REHEARSAL}{id_}"
+    own = f"lake://{_SHELF}/{pipeline.name}/{id_}"
     target = pipeline.target
     routes = [one.model_copy(update={"table": f"{own}/route_{n}"}) for n, one in enumerate(target.routes)]
     tables = {"table": f"{own}/target", "history_table": target.history_table and f"{own}/history", "routes": routes}
@@ -68,8 +84,13 @@ def _for_a_while(pipeline: Pipeline) -> Pipeline:
     return pipeline.model_copy(update={**moved, "archive": pipeline.archive and f"{own}/archive"})
 
 
-def _removed(settings: Settings, new: Pipeline) -> None:
-    for place in places_of(settings, new):
+def _removed(settings: Settings, pipeline: Pipeline, id_: str) -> None:
+    """Removes all of a rehearsal; last the folder that tells of it, so that one that is killed here is found again."""
+    own = settings.lake / _SHELF / pipeline.name / id_
+    others = (
+        place for place in places_of(settings, _for_a_while(pipeline, id_)) if not f"{place}".startswith(f"{own}/")
+    )
+    for place in (*others, own):
         with suppress(FileNotFoundError):
             files_at(place).delete(place)
 
