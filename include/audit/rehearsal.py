@@ -63,7 +63,7 @@ def _tried(settings: Settings, pipeline: Pipeline, savepoint: Savepoint, say: Ca
 
 
 def _id(at: datetime) -> str:
-    """Of a rehearsal that began then: ids sort by time."""
+    """The id of a rehearsal that began then: ids sort by time."""
     return f"{at:%Y%m%dT%H%M%S}"
 
 
@@ -87,10 +87,8 @@ def _for_a_while(pipeline: Pipeline, id_: str) -> Pipeline:
 def _removed(settings: Settings, pipeline: Pipeline, id_: str) -> None:
     """Removes all of a rehearsal; last the folder that tells of it, so that one that is killed here is found again."""
     own = settings.lake / _SHELF / pipeline.name / id_
-    others = (
-        place for place in places_of(settings, _for_a_while(pipeline, id_)) if not f"{place}".startswith(f"{own}/")
-    )
-    for place in (*others, own):
+    written = places_of(settings, _for_a_while(pipeline, id_))
+    for place in (*(place for place in written if not f"{place}".startswith(f"{own}/")), own):
         with suppress(FileNotFoundError):
             files_at(place).delete(place)
 
