@@ -122,18 +122,22 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def clone(settings: Settings, options: argparse.Namespace) -> int:
-    from include.savepoints.beginning import new_pipeline
+    from include.savepoints.beginning import add_file, new_pipeline
     from include.savepoints.cloning import Cloning
 
     source = named_pipeline(settings, options.pipeline)
     name, lake = options.savepoint, lake_at(options.from_lake) if options.from_lake else None
-    to = new_pipeline(settings, source, name, options.new, is_kept=not options.dry_run, say=say, lake=lake)
+    to, text = new_pipeline(settings, source, name, options.new, lake=lake)
     cloning = Cloning(settings, source, name, to, reason=options.reason, started_by=who(), say=say, lake=lake)
     verdicts = cloning.verdicts()
-    started = None if options.dry_run else cloning.begin()
     lines = [str(one) for one in verdicts]
-    if started is not None:
-        lines += [*generation_lines(started), f"`lakemark run {to.name}` goes on from there"]
+    if not options.dry_run:
+        lines += generation_lines(cloning.begin())
+        if text is not None:
+            lines.append(f"made {add_file(settings, to.name, text)}: the savepoint's file, with other names")
+        lines.append(f"`lakemark run {to.name}` goes on from there")
+    elif all(one.kind != "impossible" for one in verdicts):
+        cloning.verify()
     facts = {"tables": [one.to_json() for one in verdicts], "pipeline": to.name, "recorded": not options.dry_run}
     report(options, facts, lines)
     return 1 if any(one.kind == "impossible" for one in verdicts) else 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from include.checkpoints.shelf import taken
 from include.lake.stores import files_at
@@ -24,24 +26,25 @@ from include.savepoints.same_program import counterparts
 from include.settings import Settings
 
 
+class Beginning(NamedTuple):
+    """A pipeline that is to begin."""
+
+    pipeline: Pipeline
+    text: str | None  # of its file, which is not there yet; None: it is
+
+
 def new_pipeline(
-    settings: Settings,
-    source: Pipeline,
-    savepoint: str,
-    name: str,
-    is_kept: bool,
-    say: Callable[[str], None],
-    lake: LakeUri | None = None,
-) -> Pipeline:
-    """The pipeline of that name. If it has no file, one is made of the file that the savepoint has kept.
+    settings: Settings, source: Pipeline, savepoint: str, name: str, lake: LakeUri | None = None
+) -> Beginning:
+    """The pipeline of that name, as its file says; without one, as the file says that the savepoint has kept.
+
+    The file is written at the end: a pipeline that has one can be run, and would begin without rows.
 
     Args:
-        source: the savepoint's pipeline. is_kept: whether the new file stays. say: is told what was made. lake: of the
-            savepoint; None: this one.
+        source: the savepoint's pipeline. lake: of the savepoint; None: this one.
 
     Raises:
-        TerminalError: see `taken` and `renamed`; the pipeline has halves; the folder of pipeline files cannot be
-            written. PipelineFileError: the file is not valid.
+        TerminalError: see `taken` and `renamed`; the pipeline has halves. PipelineFileError: the file is not valid.
     """
     there = settings if lake is None else replace(settings, lake=lake)
     taken(there, source, savepoint)
@@ -55,23 +58,12 @@ def new_pipeline(
         )
     path = settings.pipelines / f"{name}.yaml"
     if path.exists():
-        return _alone(find_pipeline(name, settings.pipelines, settings.environment))
+        return Beginning(_alone(find_pipeline(name, settings.pipelines, settings.environment)), None)
     _alone(source)
     kept = Tables.of(there, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
     with files_at(kept).open(kept) as content:
         text = renamed(content.read().decode(), source.name, name)
-    found = _read(settings, name, text)
-    if not is_kept:
-        return found
-    try:
-        with path.open("x") as file:
-            file.write(text)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise _not_written(path, error) from error
-    say(f"made {path}: the savepoint's file, with other names")
-    return find_pipeline(name, settings.pipelines, settings.environment)
+    return Beginning(_read(settings, name, text), text)
 
 
 def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tuple[str, Pipeline]:
@@ -89,6 +81,24 @@ def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tupl
     lake = {f"lake://{old}": f"lake://{table}" for old, table in tables.items()}
     text = exchanged(read_users_file(path, path.parent), new.name, over.name, lake)
     return text, _read(settings, over.name, text)
+
+
+def add_file(settings: Settings, name: str, text: str) -> Path:
+    """Makes a pipeline's file, whole or not at all; one that somebody has written meanwhile stays. Returns its path.
+
+    Raises:
+        TerminalError: the folder of pipeline files cannot be written.
+    """
+    path = settings.pipelines / f"{name}.yaml"
+    scratch = path.with_name(f".{name}.new")
+    try:
+        scratch.write_text(text)
+        with suppress(FileExistsError):
+            os.link(scratch, path)
+        scratch.unlink()
+    except OSError as error:
+        raise _not_written(path, error) from error
+    return path
 
 
 def write_file(settings: Settings, name: str, text: str) -> None:

@@ -66,8 +66,8 @@ class Cloning:
             for one in self._participants
         ]
 
-    def begin(self) -> GenerationStarted:
-        """Begins it, and returns how.
+    def verify(self) -> GenerationStarted:
+        """Checks whether it can begin, and returns how. Writes nothing.
 
         Raises:
             TerminalError: see `taken`; the savepoint is broken; a table cannot be gone on with, or its place is taken;
@@ -77,43 +77,45 @@ class Cloning:
         if found.problems:
             raise self._broken(found.problems)
         verify_possible(self.to.name, self.verdicts())
-        saved, origin = self._saved(), f"{CLONE}{self.source.name}/{self.name} {found.savepoint.checkpoint.name}"
-        decided = self._decided(saved, found.savepoint.checkpoint, origin)
+        return self._decided(found.savepoint.checkpoint)
+
+    def begin(self) -> GenerationStarted:
+        """Begins it, and returns how. Raises: see `verify`."""
+        decided, saved = self.verify(), self._saved()
+        ended = range(FIRST_GENERATION, decided.generation)
+        markers = {app_id(self.to.name, generation): FENCE for generation in ended}
+        said = fence_metadata(self.to.name, decided)
+        self._made(Catalog.of(self.to).point, saved[POINT], str(decided.table_id), markers, said=said)
+        checkpoint = taken(self._there, self.source, self.name).checkpoint
+        decided = self._decided(checkpoint)  # whoever was first has
         for participant in Catalog.of(self.to).before:
             position = (decided.positions or {}).get(participant.name, NOWHERE)
             if position.version is not None and participant.name in saved:
-                said = {"lakemark": FORMAT, "role": CLONE_ROLE, "pipeline": self.to.name}
-                self._made(participant, saved[participant.name], str(position.identity), {}, said=json.dumps(said))
+                role = {"lakemark": FORMAT, "role": CLONE_ROLE, "pipeline": self.to.name}
+                self._made(participant, saved[participant.name], str(position.identity), {}, said=json.dumps(role))
         begun = Coordinator(self.settings, self.to).ledger.state().generations
-        if any(one.origin == origin for one in begun):  # it has begun already, and may have gone on
+        if any(one.origin == decided.origin for one in begun):  # it has begun already, and may have gone on
             return decided
-        to = self._moved(found.savepoint.checkpoint, decided.positions or {}, decided.table_id)
-        return self._restoring(to, origin).restore()
+        return self._restoring(self._moved(checkpoint, decided.positions or {}, decided.table_id)).restore()
 
-    def _decided(self, saved: Mapping[str, SavedRows], checkpoint: Checkpoint, origin: str) -> GenerationStarted:
-        """Makes the target, whose first commit decides. If it is there, it has decided."""
-        target, point = Tables.of(self.settings, self.to).target, Catalog.of(self.to).point
-        if TableLog.open(target) is None:
-            self._verify_free()
-            ids = {name: str(uuid.uuid4()) for name in saved}
-            stood = checkpoint.all_positions(POINT)
-            positions = {
-                one.name: replace(stood[saved[one.name].name], version=0, identity=ids[one.name])
-                if one.name in saved
-                else NOWHERE
-                for one in Catalog.of(self.to).before
-            }
-            to = self._moved(checkpoint, positions, ids[POINT])
-            started = replace(self._restoring(to, origin).decide_anew(), target_version=0)
-            ended = range(FIRST_GENERATION, started.generation)
-            markers = {app_id(self.to.name, generation): FENCE for generation in ended}
-            self._made(point, saved[POINT], ids[POINT], markers, said=fence_metadata(self.to.name, started))
-        log = TableLog.open(target)
-        assert log is not None, "it has just been made"
-        begun = log.begun_after(self.to.name, FIRST_GENERATION)
-        if begun is None or begun.origin != origin:
-            raise self._not_new(str(target), f"a table with the id {log.table_id}")
-        return begun
+    def _decided(self, checkpoint: Checkpoint) -> GenerationStarted:
+        """How it begins: as the target's first commit says; without a target, as it would say."""
+        if (log := TableLog.open(target := Tables.of(self.settings, self.to).target)) is not None:
+            begun = log.begun_after(self.to.name, FIRST_GENERATION)
+            if begun is None or begun.origin != self._origin(checkpoint):
+                raise self._not_new(str(target), f"a table with the id {log.table_id}")
+            return begun
+        self._verify_free()
+        saved, stood = self._saved(), checkpoint.all_positions(POINT)
+        ids = {name: str(uuid.uuid4()) for name in saved}
+        positions = {
+            one.name: replace(stood[saved[one.name].name], version=0, identity=ids[one.name])
+            if one.name in saved
+            else NOWHERE
+            for one in Catalog.of(self.to).before
+        }
+        to = self._moved(checkpoint, positions, ids[POINT])
+        return replace(self._restoring(to).decide_anew(), target_version=0)
 
     def _made(self, participant: Participant, rows: SavedRows, id_: str, markers: Mapping[str, int], said: str) -> None:
         """Makes a table of the new pipeline, whole, unless it is there."""
@@ -132,8 +134,12 @@ class Cloning:
         point = replace(checkpoint.point, version=0, identity=table_id)
         return replace(checkpoint, pipeline=self.to.name, point=point, positions=positions)
 
-    def _restoring(self, to: Checkpoint, origin: str) -> Restoring:
-        return Restoring(Coordinator(self.settings, self.to), to, self.reason, self.started_by, origin=origin)
+    def _origin(self, checkpoint: Checkpoint) -> str:
+        return f"{CLONE}{self.source.name}/{self.name} {checkpoint.name}"
+
+    def _restoring(self, to: Checkpoint) -> Restoring:
+        coordinator = Coordinator(self.settings, self.to)
+        return Restoring(coordinator, to, self.reason, self.started_by, origin=self._origin(to))
 
     def _saved(self) -> dict[str, SavedRows]:
         """The savepoint's tables, by the participants' names of the new pipeline."""

@@ -18,7 +18,7 @@ from include.control.coordinator import Coordinator
 from include.pipeline_file import find_pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import GenerationStarted
-from include.savepoints.beginning import file_of_the_other
+from include.savepoints.beginning import add_file, file_of_the_other
 from include.savepoints.promoting import Promoting
 from include.savepoints.renaming import renamed
 from include.settings import Settings
@@ -28,10 +28,15 @@ from tests.support.six_batches import BATCHES, IN_KAFKA, made, rows
 from tests.support.tables_before import ask
 
 STEPS = """
+import os
 import sys
+from dataclasses import replace
 from include.control import coordinator, settling
 from tests.support.six_batches import IN_KAFKA
-settling.source_extent = coordinator.source_extent = lambda declared: IN_KAFKA
+lost = int(os.environ.get("LOST", "0"))  # offsets at the beginning of every partition
+held = {tp: replace(extent, log_start_offset=lost) for tp, extent in IN_KAFKA.partitions.items()}
+there = IN_KAFKA if not lost else replace(IN_KAFKA, partitions=held)
+settling.source_extent = coordinator.source_extent = lambda declared: there
 from include.cli.command import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -222,3 +227,27 @@ def test_a_clone_begins_in_another_lake(
     assert str(q.tables.target).startswith(str(tmp_path / "other"))
     shutil.rmtree(old)
     assert rows(q) == was
+
+
+@pytest.mark.parametrize("wrong", ["a file is gone", "the place is taken", "Kafka has lost records"])
+def test_what_is_refused_leaves_no_file_and_the_dry_run_says_it(
+    p: Coordinator, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    if wrong == "a file is gone":
+        next(Path(str(p.tables.target)).glob("*.parquet")).unlink()
+    elif wrong == "the place is taken":
+        shutil.copytree(str(p.tables.target), f"{p.tables.target}_q".replace("p_q", "q"))
+    else:
+        monkeypatch.setenv("LOST", "1000")
+    before = sorted(path for path in Path(str(p.settings.lake)).rglob("*"))
+    tries = [command(p, "savepoint", "clone", "p", "s", "--as", "q", *told) for told in (["--dry-run"], [])]
+    assert [done.returncode for done in tries] == [1, 1], tries
+    assert tries[0].stderr == tries[1].stderr
+    assert not (p.settings.pipelines / "q.yaml").exists()
+    assert sorted(path for path in Path(str(p.settings.lake)).rglob("*")) == before
+
+
+def test_a_file_that_somebody_writes_meanwhile_stays(p: Coordinator) -> None:
+    path = add_file(p.settings, "q", "name: one")
+    assert (add_file(p.settings, "q", "name: other"), path.read_text()) == (path, "name: one")
+    assert [file.name for file in p.settings.pipelines.iterdir() if file.name.startswith(".")] == []
