@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from include.checkpoints.listing import checkpoints_in, position_at
-from include.checkpoints.shelf import pins_of
+from include.checkpoints.shelf import files_of, pins_of
 from include.lake.log_cleaning import log_retention
 from include.lake.log_store import LOG
 from include.lake.merge.frozen import freeze
@@ -52,29 +53,30 @@ def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
 
 
 def kept_of(settings: Settings, pipeline: Pipeline, participant: Participant) -> Kept | None:
-    """What retained checkpoints and pinned savepoints need of a table, as it is now; None: nothing. One that is broken
-    needs nothing.
+    """What retained checkpoints and pinned savepoints need of a table, as it is now; None: nothing. A checkpoint that
+    is broken needs nothing.
 
     Raises:
         TableDamaged: its newest version cannot be read. TerminalError: nobody can read what a savepoint needs.
     """
-    log = TableLog.open(participant.uri(settings))
     pins, places = pins_of(settings, pipeline), Tables.of(settings, pipeline)
-    versions = _versions(participant, [*retained_in(settings, pipeline), *(pin.checkpoint for pin in pins)], log)
-    if log is None or not versions:
+    if (log := TableLog.open(participant.uri(settings))) is None:
         return None
-    id_, saved = log.table_id, {}
+    retained_ = _versions(participant, retained_in(settings, pipeline), log)
+    looks = past_of(log.uri, retained_, partial(places.frozen, log.table_id))
+    versions, names = {*looks}, [past.names for past in looks.values() if past.lost is None]
     for pin in pins:
-        stood = position_at(pin.checkpoint, participant)
-        if stood.identity in (None, id_):
-            saved[stood.version] = places.saved(pin.name, participant.name)
-    looks = past_of(log.uri, [*versions, log.version], lambda v: saved.get(v) or places.frozen(id_, v))
-    names: dict[str, int] = {}
-    for version in versions:
-        if looks[version].lost is None:
-            names |= looks[version].names
-    older = {name: size for name, size in names.items() if name not in looks[log.version].names}
-    return Kept(len(versions), names, older)
+        assert pin.begun is not None, "pins_of says so"
+        for version in _versions(participant, [pin.begun.checkpoint], log):
+            versions.add(version)
+            listed = files_of(pipeline, pin, participant.name)
+            own = partial(_only, places.saved(pin.name, participant.name))
+            names.append(past_of(log.uri, [version], own)[version].names if listed is None else listed)
+    if not versions:
+        return None
+    kept = {name: size for of_one in names for name, size in of_one.items()}
+    now = past_of(log.uri, [log.version])[log.version].names
+    return Kept(len(versions), kept, {name: size for name, size in kept.items() if name not in now})
 
 
 def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:
@@ -109,6 +111,10 @@ def freeze_due(settings: Settings, pipeline: Pipeline) -> int:
         if places.checkpoints / name not in wanted:
             files_at(places.checkpoints).delete(places.checkpoints / name)
     return count
+
+
+def _only(place: LakeUri, _: int) -> LakeUri:
+    return place
 
 
 def _versions(participant: Participant, checkpoints: Sequence[Checkpoint], log: TableLog | None) -> list[int]:

@@ -13,7 +13,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
-from include.protocol.savepoints import BEGUN, FORM, MANIFEST, Begun, Savepoint, verify_name
+from include.protocol.savepoints import BEGUN, FORM, LISTS, MANIFEST, Begun, Savepoint, folder_of, verify_name
 from include.settings import Settings
 
 
@@ -91,8 +91,9 @@ def taken(settings: Settings, pipeline: Pipeline, name: str) -> Savepoint:
     return found.savepoint
 
 
-def pins_of(settings: Settings, pipeline: Pipeline) -> list[Begun]:
-    """The savepoints that need files of the pipeline's tables: all but copies that are whole.
+def pins_of(settings: Settings, pipeline: Pipeline) -> list[OnShelf]:
+    """The savepoints that need files of the pipeline's tables: all but copies that are whole. Of each it is known what
+    was decided.
 
     Raises:
         TerminalError: nobody can read what one of them needs.
@@ -100,17 +101,29 @@ def pins_of(settings: Settings, pipeline: Pipeline) -> list[Begun]:
     found = []
     for one in on_shelf(settings, pipeline):
         if one.begun is None:
-            raise TerminalError(
-                what="nobody can read which files this savepoint needs, so none may be removed",
-                where=f"{pipeline.name}, {one.folder}",
-                expected=f"{BEGUN} as it was written",
-                found=one.damage or "none",
-                action="bring the file back from a copy; or give the savepoint up: `lakemark savepoint drop "
-                f"{pipeline.name} {one.name}`",
-            )
+            raise _unknown(pipeline, one, BEGUN, one.damage or "none")
         if one.savepoint is None or not one.begun.is_copy:
-            found.append(one.begun)
+            found.append(one)
     return found
+
+
+def files_of(pipeline: Pipeline, pin: OnShelf, participant: str) -> dict[str, int] | None:
+    """The files that a pin needs of a table that it has, relative to the table, with their sizes in bytes; None: it was
+    not ended, and does not say it yet.
+
+    Raises:
+        TerminalError: nobody can read it.
+    """
+    name = f"{LISTS}/{folder_of(participant)}.json"
+    try:
+        listed = _read(pin.folder / name)
+        if listed is not None:
+            return {file: int(told["size"]) for file, told in listed.items()}
+    except (ValueError, TypeError, KeyError) as error:
+        raise _unknown(pipeline, pin, name, f"{type(error).__name__}: {error}"[:200]) from error
+    if pin.savepoint is not None:
+        raise _unknown(pipeline, pin, name, "none")
+    return None
 
 
 def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
@@ -128,6 +141,17 @@ def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
     fault_point("savepoint.manifest_removed")
     files_at(found.folder).delete(found.folder)
     return found
+
+
+def _unknown(pipeline: Pipeline, one: OnShelf, file: str, found: str) -> TerminalError:
+    return TerminalError(
+        what="nobody can read which files this savepoint needs, so none may be removed",
+        where=f"{pipeline.name}, {one.folder}",
+        expected=f"{file} as it was written",
+        found=found,
+        action="bring the file back from a copy; or give the savepoint up: `lakemark savepoint drop "
+        f"{pipeline.name} {one.name}`",
+    )
 
 
 def _read(file: LakeUri) -> JsonObject | None:

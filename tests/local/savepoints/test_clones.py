@@ -15,6 +15,8 @@ from include.checkpoints.listing import checkpoints_in
 from include.checkpoints.reading import Cut, query_at
 from include.checkpoints.shelf import on_shelf
 from include.control.coordinator import Coordinator
+from include.lake.merge.frozen import names_of
+from include.lake.merge.snapshot import Snapshot
 from include.pipeline_file import find_pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import GenerationStarted
@@ -234,7 +236,7 @@ def test_what_is_refused_leaves_no_file_and_the_dry_run_says_it(
     p: Coordinator, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     if wrong == "a file is gone":
-        next(Path(str(p.tables.target)).glob("*.parquet")).unlink()
+        Path(str(p.tables.target), next(iter(names_of(Snapshot.of(p.tables.target))))).unlink()
     elif wrong == "the place is taken":
         shutil.copytree(str(p.tables.target), f"{p.tables.target}_q".replace("p_q", "q"))
     else:

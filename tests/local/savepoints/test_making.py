@@ -54,6 +54,38 @@ def test_a_pin_holds_what_it_needs_and_no_more(tmp_path: Path) -> None:
     assert kept_in(coordinator.settings, coordinator.pipeline) == {}, "it has its own files"
 
 
+def test_one_that_was_begun_takes_nothing_from_a_whole_one(tmp_path: Path) -> None:
+    coordinator = made(tmp_path, age=OLD)
+    saved(coordinator, "whole", at="3")
+    needs = kept_in(coordinator.settings, coordinator.pipeline)["target"]
+    killed(tmp_path, "pin", "savepoint.begun")
+    cut_the_log(coordinator)
+    kept = kept_in(coordinator.settings, coordinator.pipeline)["target"]
+    assert (kept.names, kept.versions) == (needs.names, 1)
+
+
+def test_a_pin_whose_log_is_gone_holds_what_its_list_names(tmp_path: Path) -> None:
+    coordinator = made(tmp_path, age=OLD)
+    saved(coordinator, at="1")
+    needs = kept_in(coordinator.settings, coordinator.pipeline)["target"]
+    cut_the_log(coordinator)
+    shutil.rmtree(place(coordinator) / "tables")
+    assert kept_in(coordinator.settings, coordinator.pipeline)["target"].names == needs.names
+    (place(coordinator) / "manifest.json").write_text("{")
+    assert kept_in(coordinator.settings, coordinator.pipeline)["target"].names == needs.names
+
+
+def test_without_its_list_nobody_removes_a_file(tmp_path: Path) -> None:
+    coordinator = made(tmp_path)
+    saved(coordinator)
+    (place(coordinator) / "files/target.json").unlink()
+    with pytest.raises(TerminalError, match="nobody can read which files") as raised:
+        kept_in(coordinator.settings, coordinator.pipeline)
+    assert "savepoint drop p s" in raised.value.action
+    drop(coordinator.settings, coordinator.pipeline, "s")
+    assert kept_in(coordinator.settings, coordinator.pipeline) == {}
+
+
 @pytest.mark.parametrize("is_copy", [False, True])
 def test_log_clean_up_does_not_end_a_savepoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_copy: bool) -> None:
     coordinator = made(tmp_path, age=OLD)
