@@ -175,7 +175,8 @@ def _seen_by_readers(participant: Participant) -> str:
 def _moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
-    except ValueError as error:
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # the calendar ends in the year 9999
         raise TerminalError(
             what="this is no checkpoint, and no time",
             where=f"--at {text[:100]}",
@@ -183,7 +184,6 @@ def _moment(text: str) -> datetime:
             found=text[:100],
             action="see `lakemark checkpoint list NAME`",
         ) from error
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _gone(cut: Cut, uri: LakeUri, expected: str, found: str) -> TerminalError:

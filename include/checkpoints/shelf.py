@@ -6,8 +6,10 @@ import difflib
 import json
 from dataclasses import dataclass
 
+from include.control.coordinator import Coordinator
 from include.fault_points import fault_point
 from include.lake.stores import files_at
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -131,16 +133,37 @@ def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
     killed ends it.
 
     Raises:
-        TerminalError: there is none. OSError: the store refuses.
+        TerminalError: there is none, or what goes back to it was interrupted. OSError: the store refuses.
     """
     verify_name(pipeline.name, name)
     found = looked_at(Tables.of(settings, pipeline).savepoints, name)
+    _verify_not_needed(settings, pipeline, name)
     if found.begun is None and found.damage is None and not files_at(found.folder).exists(found.folder):
         taken(settings, pipeline, name)  # says that there is none
     files_at(found.folder).remove(found.folder / MANIFEST)  # first: from here on it is none
     fault_point("savepoint.manifest_removed")
     files_at(found.folder).delete(found.folder)
     return found
+
+
+def _verify_not_needed(settings: Settings, pipeline: Pipeline, name: str) -> None:
+    """Checks that no change of generation is under way that brings the savepoint's rows."""
+    coordinator = Coordinator(settings, pipeline)
+    if (log := TableLog.open(coordinator.tables.target)) is None:
+        return
+    begun = log.begun_after(pipeline.name, coordinator.ledger.state().generation)
+    if begun is None or begun.savepoint != name:
+        return
+    again = f"`lakemark savepoint restore {pipeline.name} {name} --reason ...`"
+    if begun.is_cut_over:
+        again = f"`lakemark promote {begun.cut_over_to} --over {pipeline.name} --reason ...`"
+    raise TerminalError(
+        what="tables are on their way to this savepoint's rows: who brought them was interrupted, or is still at it",
+        where=f"{pipeline.name}, {name}",
+        expected=f"that generation {begun.generation} has begun in the ledger",
+        found=f"its fence in the target, by {begun.started_by}, and nothing in the ledger",
+        action=f"run that again, it ends what has begun: {again}; then drop it",
+    )
 
 
 def _unknown(pipeline: Pipeline, one: OnShelf, file: str, found: str) -> TerminalError:

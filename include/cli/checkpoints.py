@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from include.cli.ledger import generation_lines
-from include.cli.output import Commands, add_command, named_pipeline, report, who
+from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, who
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
 from include.protocol.ledger_rows import generation_to_json
@@ -25,12 +25,12 @@ def add_checkpoint_command(commands: Commands) -> None:
     checkpoint = commands.add_parser("checkpoint", help="the states that a pipeline's tables can go back to")
     actions = checkpoint.add_subparsers(required=True, metavar="ACTION")
     list_ = add_command(actions, "list", list_checkpoints, "the newest checkpoints, and whether each can be restored")
-    list_.add_argument("--last", type=int, default=_LAST, metavar="N", help=f"how many (default {_LAST})")
+    list_.add_argument("--last", type=argument(a_count), default=_LAST, metavar="N", help=f"how many (default {_LAST})")
     show_ = add_command(actions, "show", show, "one checkpoint: offsets, tables, counts, how long it can be restored")
     _which(show_)
     restore_ = add_command(actions, "restore", restore, "all tables and the offsets go back to a checkpoint, together")
     _which(restore_)
-    restore_.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    add_reason(restore_, "why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
 
 
@@ -39,7 +39,7 @@ def list_checkpoints(settings: Settings, options: argparse.Namespace) -> int:
 
     pipeline = named_pipeline(settings, options.pipeline)
     known = checkpoints_in(settings, pipeline)
-    found = listed(settings, pipeline, known[-options.last :] if options.last > 0 else [])
+    found = listed(settings, pipeline, known[-options.last :])
     lines = [_line(one) for one in reversed(found)] or ["no batch was committed yet"]
     if len(known) > len(found):
         lines.append(f"{len(known) - len(found):,} earlier ones: --last {len(known)} looks at them, too")

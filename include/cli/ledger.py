@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from include.cli.output import Commands, add_command, argument, named_pipeline, report, say, who
+from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, say, who
 from include.control.coordinator import Coordinator
 from include.control.generation_change import DecideStart
 from include.control.rebuilding import LedgerRebuild
@@ -28,7 +28,7 @@ def add_ledger_commands(commands: Commands) -> None:
     ledger = commands.add_parser("ledger", help="look into a pipeline's ledger, or repair it")
     actions = ledger.add_subparsers(required=True, metavar="ACTION")
     show_ = add_command(actions, "show", show, "every event of a pipeline's life")
-    show_.add_argument("--last", type=int, metavar="N", help="only the last N events")
+    show_.add_argument("--last", type=argument(a_count), metavar="N", help="only the last N events")
     skip_ = add_command(actions, "skip", skip_ranges, "record offset ranges as lost: no batch will ever read them")
     skip_.add_argument(
         "--range",
@@ -190,7 +190,7 @@ def _event_line(row: JsonObject) -> str:
 
 
 def _decision(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    add_reason(sub, "why; recorded in the ledger")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be recorded")
     _acceptance(sub)
 

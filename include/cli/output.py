@@ -92,6 +92,18 @@ def add_ranges(sub: argparse.ArgumentParser, text: str) -> None:
     )
 
 
+def add_reason(sub: argparse.ArgumentParser, text: str) -> None:
+    """Adds `--reason`, which a person must give. Args: text: its help."""
+    sub.add_argument("--reason", required=True, type=argument(_a_reason), help=text)
+
+
+def a_count(text: str) -> int:
+    """A number of things. Raises ValueError: it is none."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"expected a number from 1 on, found {text[:50]!r}")
+    return int(text)
+
+
 def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     """A type for argparse that reports the error of `parse` for wrong text (argparse itself would leave it out)."""
 
@@ -102,6 +114,12 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return parsed
+
+
+def _a_reason(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a few words, for whoever reads the ledger later; found nothing")
+    return text
 
 
 def all_names(settings: Settings) -> list[str]:

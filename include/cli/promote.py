@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from include.cli.ledger import generation_lines
-from include.cli.output import Commands, add_command, named_pipeline, report, say, who
+from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -15,7 +15,7 @@ def add_promote_command(commands: Commands) -> None:
     text = "let a clone's tables take the place of another pipeline's, at exactly its offsets"
     promote_ = add_command(commands, "promote", promote, text, pipeline="the clone")
     promote_.add_argument("--over", required=True, metavar="NAME", help="the pipeline whose tables' place it takes")
-    promote_.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    add_reason(promote_, "why; recorded in the ledger")
     text = "also if the tables differ: the clone does another thing on purpose"
     promote_.add_argument("--accept-differences", action="store_true", help=text)
     text = "let the file of NAME say what the clone's says, but for its name and tables"
@@ -50,7 +50,7 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
         write_file=write,
     )
     if options.dry_run:
-        found = promoting.differences()
+        found = promoting.preview()
         report(options, {"tables": [one.to_json() for one in found]}, map(str, found))
         return 0 if all(one.is_equal for one in found) else 1
     done = promoting.promote()

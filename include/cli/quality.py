@@ -7,9 +7,11 @@ import json
 
 from include.cli.output import (
     Commands,
+    a_count,
     add_bare_command,
     add_command,
     add_json,
+    argument,
     named_pipeline,
     named_pipelines,
     report,
@@ -42,7 +44,11 @@ def add_quality_command(commands: Commands) -> None:
     place = "a folder, or s3://BUCKET/PREFIX (with boto3's own settings); default: LAKEMARK_DATA_DOCS, or a folder"
     docs_.add_argument("--to", metavar="PLACE", help=f"{place} in Lakemark's home")
     docs_.add_argument(
-        "--last", type=int, default=NEWEST, metavar="N", help=f"the last N judgements of each pipeline ({NEWEST})"
+        "--last",
+        type=argument(a_count),
+        default=NEWEST,
+        metavar="N",
+        help=f"the last N judgements of each pipeline ({NEWEST})",
     )
     add_json(docs_)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from include.cli.backfill import run_or_preview
-from include.cli.output import Commands, add_command, add_ranges, named_pipeline, report, who
+from include.cli.output import Commands, add_command, add_ranges, add_reason, named_pipeline, report, who
 from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
@@ -25,7 +25,7 @@ def add_quarantine_command(commands: Commands) -> None:
     replay_.add_argument("--dry-run", action="store_true", help="only say how many, and how long it may take")
     replay_.add_argument("--reason", default="", help="recorded in the ledger")
     discard_ = add_command(actions, "discard", discard, "mark pending records as not wanted; the quarantine keeps them")
-    discard_.add_argument("--reason", required=True, help="recorded with each of them")
+    add_reason(discard_, "recorded with each of them")
     for sub in (show_, replay_, discard_):
         sub.add_argument("--rule", metavar="NAME", help="only records that broke this rule")
         add_ranges(sub, "only records of these offsets, END exclusive")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from include.cli.checkpoints import report_restore
 from include.cli.ledger import generation_lines
-from include.cli.output import Commands, add_command, named_pipeline, report, say, who
+from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
 from include.lake.uri import lake_at
 from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
@@ -39,7 +39,7 @@ def add_savepoint_command(commands: Commands) -> None:
     rehearse_.add_argument("savepoint", nargs="?", metavar="SAVEPOINT", help="its name; default: the newest whole one")
     restore_ = add_command(actions, "restore", restore, "all tables and the offsets go back to a savepoint, together")
     _which(restore_)
-    restore_.add_argument("--reason", required=True, help="why; recorded in the ledger")
+    add_reason(restore_, "why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
     clone_ = add_command(actions, "clone", clone, "begin another pipeline with a savepoint: own tables, own ledger")
     _which(clone_)

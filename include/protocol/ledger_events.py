@@ -90,6 +90,11 @@ class GenerationStarted:
         return self.origin.split(" ")[-2] if found else None
 
     @property
+    def cut_over_to(self) -> str | None:
+        """The pipeline whose rows took the place of this one's; None: none has."""
+        return self.origin.removeprefix(CUT_OVER).split(" ")[0] if self.is_cut_over else None
+
+    @property
     def brings_rows(self) -> bool:
         """Whether the fence in the target brought all of its rows anew."""
         return self.is_promotion or self.is_restore

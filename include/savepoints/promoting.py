@@ -93,10 +93,10 @@ class Promoting:
         """
         if (completed := self._completed()) is not None:
             return completed
-        verify_same_program(self.settings, self.new, self.over)
+        self._verify_same()
         with turn(self._ledger(self.over), self._holder), turn(self._ledger(self.new), self._holder):
             offsets = self._caught_up()
-            found = self.differences()
+            found = self._differences()
             self._verify_accepted(found)
             now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
             before = self._savepoint(self.over, f"before-{self.new.name}-{now}", None).begun.name
@@ -108,12 +108,19 @@ class Promoting:
         drop(self.settings, self.over, rows.begun.name)
         return Promoted(started, found, before)
 
-    def differences(self) -> list[Compared]:
-        """Compares the tables as they are at both pipelines' newest checkpoints.
+    def preview(self) -> list[Compared]:
+        """Compares the tables as they are at both pipelines' newest checkpoints. Writes nothing.
 
         Raises:
-            TerminalError: see `Cut.at`.
+            TerminalError: the pipelines do not do the same; or see `Cut.at`.
         """
+        self._verify_same()
+        return self._differences()
+
+    def _verify_same(self) -> None:
+        verify_same_program(self.settings, self.new, self.over)
+
+    def _differences(self) -> list[Compared]:
         old, new = Cut.at(self.settings, self.over, None), Cut.at(self.settings, self.new, None)
         pairs = counterparts(self.over, self.new)
         looks = (compared(old, new, mine=mine, theirs=theirs) for mine, theirs in pairs)
@@ -124,7 +131,7 @@ class Promoting:
         coordinator = Coordinator(self.settings, self.over)
         log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()
         begun = None if log is None else log.begun_after(self.over.name, state.generation)
-        if begun is None or not begun.origin.startswith(f"{CUT_OVER}{self.new.name} "):
+        if begun is None or begun.cut_over_to != self.new.name:
             return None
 
         def never(state: LedgerState, source: SourceExtent) -> GenerationStarted:

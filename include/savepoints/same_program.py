@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from include.participants.catalog import Catalog
@@ -13,14 +14,13 @@ from include.protocol.json_data import JsonMapping, JsonValue
 from include.settings import Settings
 
 _SAID_APART = {"name", "schedule", "stale_after_minutes", "maintenance", "checkpoints", "archive"}
-_PLACES = {"table", "history_table"}
+_PLACES = re.compile(r"target\.(table|history_table|routes\[\d+\]\.table)")
 
 
 def counterparts(one: Pipeline, other: Pipeline) -> list[tuple[Participant, Participant]]:
     """The tables of two pipelines that play the same part. A route is known by what it takes."""
-    theirs = {_part(other, participant): participant for participant in Catalog.of(other).participants}
-    pairs = ((mine, theirs.get(_part(one, mine))) for mine in Catalog.of(one).participants)
-    return [(mine, found) for mine, found in pairs if found is not None]
+    ours, theirs = _parts(one), _parts(other)
+    return [(mine, theirs[part]) for part, mine in ours.items() if part in theirs]
 
 
 def differing(settings: Settings, one: Pipeline, other: Pipeline) -> list[str]:
@@ -29,8 +29,7 @@ def differing(settings: Settings, one: Pipeline, other: Pipeline) -> list[str]:
     texts = [None if p.transform is None else read_transform(settings, p) for p in (one, other)]
     if texts[0] != texts[1]:
         found.append("the text of the transform")
-    parts = [{_part(p, participant) for participant in Catalog.of(p).participants} for p in (one, other)]
-    return [*found, *(f"table {name}" for name in sorted(parts[0] ^ parts[1]))]
+    return [*found, *(f"table {name}" for name in sorted(_parts(one).keys() ^ _parts(other).keys()))]
 
 
 def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> None:
@@ -58,12 +57,18 @@ def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> No
         )
 
 
-def _part(pipeline: Pipeline, participant: Participant) -> str:
-    """Which part a table plays."""
-    if participant.route is None:
-        return participant.name
-    route = pipeline.target.routes[participant.route]
-    return f"route {route.when or ', '.join(route.topics)}"
+def _parts(pipeline: Pipeline) -> dict[str, Participant]:
+    """Its tables, by the part that each plays."""
+    found: dict[str, Participant] = {}
+    for participant in Catalog.of(pipeline).participants:
+        part = participant.name
+        if participant.route is not None:
+            route = pipeline.target.routes[participant.route]
+            part = f"route {route.when or ', '.join(route.topics)}"
+        while part in found:  # two routes may take the same
+            part += " once more"
+        found[part] = participant
+    return found
 
 
 def _said(pipeline: Pipeline) -> JsonMapping:
@@ -73,10 +78,9 @@ def _said(pipeline: Pipeline) -> JsonMapping:
 def _fields(one: JsonValue, other: JsonValue, path: str = "") -> Iterator[str]:
     if isinstance(one, dict) and isinstance(other, dict):
         for name in {**one, **other}:
-            if name not in _PLACES:
-                yield from _fields(one.get(name), other.get(name), f"{path}.{name}".strip("."))
+            yield from _fields(one.get(name), other.get(name), f"{path}.{name}".strip("."))
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
             yield from _fields(mine, theirs, f"{path}[{number}]")
-    elif one != other:
+    elif one != other and not _PLACES.fullmatch(path):
         yield path
