@@ -36,7 +36,7 @@ FORM = {
     "checkpoint": Param(
         None,
         type=["null", "string"],
-        pattern=r"^(\d+/)?\d+$",
+        pattern=r"^(\d+/)?(\d+|start)$",
         title="Checkpoint",
         description="BATCH of the newest generation, or GENERATION/BATCH; empty, to create: the newest",
     ),

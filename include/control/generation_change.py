@@ -17,7 +17,7 @@ from include.fault_points import fault_point
 from include.lake.delta_tables import commit_markers
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
-from include.participants.fence import Commit, Fence
+from include.participants.fence import Commit, Fence, stands_after
 from include.participants.heads import Logs, heads_to_begin_with, logs_before, verify_ledger_not_lost
 from include.participants.lacks import lacks_of
 from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accepted
@@ -233,7 +233,9 @@ class GenerationChange:
     def _fence(self, started: GenerationStarted) -> Fence:
         return Fence(self.settler.settings, self.settler.pipeline, started, self.fence_target)
 
-    def _record(self, started: GenerationStarted, then: Then | None) -> None:
+    def _record(self, decided: GenerationStarted, then: Then | None) -> None:
+        started = stands_after(self.settler.settings, self.settler.pipeline, decided)
+
         def decide(state: LedgerState) -> list[Event]:
             if state.generation >= started.generation:
                 return []

@@ -49,7 +49,7 @@ class LedgerRebuild(GenerationChange):
             )
         source = self.settler.source()
         for _ in range(RACES_MAX):
-            told = TargetsWord(self.settler.pipeline, log)
+            told = TargetsWord(self.settler.settings, self.settler.pipeline, log)
             generation = log.newest_generation(self._name, told.newest_generation_of_rows)
             stands = told.stands(generation)
             landed, begun = stands.landed, stands.begun

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from include.lake.delta_tables import query
 from include.lake.log_entry import LogEntry
 from include.lake.table_log import TableLog
+from include.participants.fence import stands_after
 from include.pipeline_file import LINEAGE, Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
@@ -19,6 +20,7 @@ from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.protocol.settlement import LandedCommit, Settle, settle
+from include.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Standing:
 class TargetsWord:
     """The target of a pipeline whose ledger was lost, at the moment of opening its log."""
 
+    settings: Settings
     pipeline: Pipeline
     log: TableLog
 
@@ -102,7 +105,7 @@ class TargetsWord:
         begun = self.log.begun(name, generation) if generation > 1 else None
         if generation > 1 and begun is None:
             return []
-        events: list[Event] = [begun] if begun else []
+        events: list[Event] = [stands_after(self.settings, self.pipeline, begun)] if begun else []
         for commit in commits:
             batch = commit.metadata.batch
             match settle(BatchRecord(batch), batch.batch_id, commit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -26,6 +26,24 @@ from include.settings import Settings
 
 Commit = Callable[[OpenedTable, Mapping[str, int], str], bool]
 Pasts = Mapping[str, BringBack]  # by the participant's name
+
+
+def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStarted) -> GenerationStarted:
+    """The start of a generation, as the ledger records it: after a cut over, its tables stand where its fences have
+    brought the rows. If a log no longer says where that was, nothing is said of any table."""
+    if not started.is_cut_over:
+        return started
+    positions = {}
+    for participant in Catalog.of(pipeline).before:
+        position = (started.positions or {}).get(participant.name, NOWHERE)
+        if position.version is not None:
+            log = TableLog.open(participant.uri(settings))
+            version = None if log is None else log.version_of_fence(pipeline.name, started.generation)
+            if version is None:
+                return replace(started, positions=None)
+            position = replace(position, version=version)
+        positions[participant.name] = position
+    return replace(started, positions=positions)
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,16 @@ from include.protocol.ledger_events import (
 from include.protocol.participants import Position, Positions, positions_from_json, positions_to_json
 from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_to_json
 
+_START = -1  # comes before batch 0
+_START_IN_NAMES = "start"
+
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The cut at the end of one batch."""
+    """The cut at the end of one batch, or at the start of a generation that began with other rows."""
 
     pipeline: str
-    key: BatchKey
+    key: BatchKey  # batch -1: the start
     committed_at: str | None  # ISO 8601, UTC; None: the log no longer had the commit when it was settled
     next_offsets: Mapping[TopicPartition, int]  # where the batch after it starts
     topic_ids: Mapping[str, str]
@@ -46,10 +49,13 @@ class Checkpoint:
     @property
     def name(self) -> str:
         """By which a person calls it."""
-        return f"{self.key.generation}/{self.key.batch_id}"
+        batch = _START_IN_NAMES if self.key.batch_id == _START else self.key.batch_id
+        return f"{self.key.generation}/{batch}"
 
     @property
     def in_words(self) -> str:
+        if self.key.batch_id == _START:
+            return f"the start of generation {self.key.generation}"
         return f"generation {self.key.generation} batch {self.key.batch_id}"
 
     def all_positions(self, point: str) -> dict[str, Position]:
@@ -116,7 +122,7 @@ class _Standing:
                 self.generation = event.generation
                 self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
                 self.cluster_id, self.form = event.cluster_id, event.form
-                return self._cloned(pipeline, event) if event.is_clone else None
+                return self._begun(pipeline, event)
             case TopicsStarted():
                 self.next_offsets |= event.start_offsets
                 self.topic_ids |= event.topic_ids
@@ -134,10 +140,16 @@ class _Standing:
                 return self._at(pipeline, event)
         return None
 
-    def _cloned(self, pipeline: str, begun: GenerationStarted) -> Checkpoint:
-        """What a clone begins with is its first checkpoint: that of the batch of the other pipeline."""
-        assert begun.restored is not None, "a clone is a restore"
-        key = BatchKey(*map(int, begun.restored.split("/")))
+    def _begun(self, pipeline: str, begun: GenerationStarted) -> Checkpoint | None:
+        """What a generation begins with, if these are rows that the pipeline has not had before. That of a clone has
+        the name that it has in the other pipeline."""
+        if begun.is_clone:
+            assert begun.restored is not None, "a clone is a restore"
+            key, version = _key_of(begun.restored), begun.restored_to
+        else:
+            key, version = BatchKey(begun.generation, _START), begun.target_version
+        if key is None or not (begun.is_clone or (begun.replaces_rows and None not in (version, begun.positions))):
+            return None
         return Checkpoint(
             pipeline,
             key,
@@ -145,7 +157,7 @@ class _Standing:
             next_offsets=dict(self.next_offsets),
             topic_ids=dict(self.topic_ids),
             cluster_id=self.cluster_id,
-            point=Position(*key, revision=0, version=begun.restored_to, identity=begun.table_id),
+            point=Position(*key, revision=0, version=version, identity=begun.table_id),
             positions=begun.positions,
             form=self.form,
         )
@@ -167,14 +179,13 @@ class _Standing:
 
 
 def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkpoint:
-    """The checkpoint that a person names: BATCH of the newest generation, or GENERATION/BATCH.
+    """The checkpoint that a person names: BATCH of the newest generation, or GENERATION/BATCH; BATCH is `start` where
+    other rows took the place of all.
 
     Raises:
         TerminalError: there is none of this name.
     """
-    match = re.fullmatch(r"(?:(\d{1,9})/)?(\d{1,18})", name)
-    newest = checkpoints[-1].key.generation if checkpoints else FIRST_GENERATION
-    key = BatchKey(int(match[1] or newest), int(match[2])) if match else None
+    key = _key_of(name, checkpoints[-1].key.generation if checkpoints else FIRST_GENERATION)
     found = next((c for c in reversed(checkpoints) if c.key == key), None)
     if found is None:
         raise TerminalError(
@@ -186,6 +197,14 @@ def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkp
             action=f"see `lakemark checkpoint list {pipeline}`",
         )
     return found
+
+
+def _key_of(name: str, newest: int = FIRST_GENERATION) -> BatchKey | None:
+    """The inverse of a checkpoint's name; None: it is none. Args: newest: the generation, if it names none."""
+    match = re.fullmatch(rf"(?:(\d{{1,9}})/)?(\d{{1,18}}|{_START_IN_NAMES})", name)
+    if match is None:
+        return None
+    return BatchKey(int(match[1] or newest), _START if match[2] == _START_IN_NAMES else int(match[2]))
 
 
 def verify_complete(checkpoint: Checkpoint) -> None:
@@ -216,7 +235,7 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
         elif isinstance(event, GenerationStarted) and event.is_restore and not event.is_cut_over:
             checkpoint, at = known.get(event.restored or ""), recorded_at
         if isinstance(event, GenerationStarted) and event.replaces_rows and (moment is None or recorded_at <= moment):
-            found = None  # until a batch of it ends, no checkpoint says where the tables stand
+            found = None  # an older Lakemark recorded it: until a batch ends, nobody knows where the tables stand
         if checkpoint is not None and (moment is None or at <= moment):
             found = checkpoint
     return found
@@ -224,10 +243,10 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
 
 def _spans(checkpoints: Sequence[Checkpoint]) -> str:
     """The checkpoints by generation, in words."""
-    batches: dict[int, list[int]] = {}
-    for checkpoint in checkpoints:
-        batches.setdefault(checkpoint.key.generation, []).append(checkpoint.key.batch_id)
-    return ", ".join(f"{generation}/{min(ids)} to {generation}/{max(ids)}" for generation, ids in batches.items())
+    names: dict[int, list[str]] = {}
+    for checkpoint in sorted(checkpoints, key=lambda one: one.key):
+        names.setdefault(checkpoint.key.generation, []).append(checkpoint.name)
+    return ", ".join(f"{of_one[0]} to {of_one[-1]}" for of_one in names.values())
 
 
 def retained(checkpoints: Sequence[Checkpoint], count: int | None, since: str | None) -> Sequence[Checkpoint]:

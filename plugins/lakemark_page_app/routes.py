@@ -256,7 +256,7 @@ class SavepointForm(BaseModel):
     model_config = ConfigDict(strict=True)
     what: Literal[tuple(HELP)]  # type: ignore[valid-type]  # the form's own choices
     savepoint: Annotated[str, Field(max_length=63)] | None = None
-    checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?\d+$")] | None = None
+    checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?(\d+|start)$")] | None = None
     is_copy: Annotated[bool, Field(alias="copy")] = False
     reason: str | None = None
 
