@@ -92,7 +92,7 @@ def effect_of(
         gone, back = len(files[0] - files[1]), len(files[1] - files[0])
         tables.append(TableEffect(judged, (rows[0], rows[1]), files_gone=gone, files_back=back))
     same = [c for c in checkpoints_in(settings, pipeline) if c.key.generation == state.generation]
-    undone = [c.name for c in same if c.key > to.key]
+    undone = [c.name for c in same if (c.point.version or 0) > (to.point.version or 0)]
     return Effect(started, tables, undone, _read_again(state, started.start_offsets))
 
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from include.checkpoints.listing import checkpoints_in, position_at
 from include.checkpoints.shelf import taken
+from include.checkpoints.standing_now import with_chunks
+from include.control.coordinator import Coordinator
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.ledger import Ledger
 from include.lake.several_tables import NamedTable, query_tables
@@ -46,7 +48,7 @@ class Cut:
         Args:
             when: `batch:BATCH`, `batch:GENERATION/BATCH`, `savepoint:NAME`; or a time (ISO 8601, UTC unless it says
                 otherwise), for the newest batch that was committed by then, or the one that the tables had gone back
-                to; None: now.
+                to; None: now, with what chunks of backfills have landed since.
 
         Raises:
             TerminalError: there is none.
@@ -72,6 +74,8 @@ class Cut:
                 action=f"run the pipeline (`lakemark run {pipeline.name}`), or name a later time "
                 f"(`lakemark checkpoint list {pipeline.name}`)",
             )
+        if when is None:
+            found = with_chunks(settings, pipeline, found, Coordinator(settings, pipeline).ledger.state().generations)
         return cls(settings, pipeline, found)
 
     @property

@@ -7,7 +7,7 @@ the ledger. If it is killed anywhere and called again, it reaches the same end: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,7 @@ from include.protocol.errors import CountsDisagree, RetryableError
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
-from include.protocol.left_out import known
+from include.protocol.left_out import known, told_since
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
@@ -103,7 +103,7 @@ class GenerationChange:
             self._verify_not_purged(log, state, started)
             if self._fence(started).raise_in_all(log, state.form):
                 fault_point("generation.fenced")
-                self._record(started, then)
+                self._record(started, then, state.left_out)
                 return started, True
         raise self._lost_every_race()
 
@@ -130,7 +130,7 @@ class GenerationChange:
         heads = heads_to_begin_with(self._name, self._logs_before(), state)
         started = replace(decide(state, self.settler.source(state)), positions=heads)
         self._fence(started).raise_before(state.form)
-        self._record(started, then)
+        self._record(started, then, state.left_out)
 
     def _decided(self, decide: DecideStart, log: TableLog, state: LedgerState) -> GenerationStarted:
         """The decision, with what the tables say. A ledger that was lost does not know where the pipeline stands:
@@ -233,12 +233,15 @@ class GenerationChange:
     def _fence(self, started: GenerationStarted) -> Fence:
         return Fence(self.settler.settings, self.settler.pipeline, started, self.fence_target)
 
-    def _record(self, decided: GenerationStarted, then: Then | None) -> None:
-        started = stands_after(self.settler.settings, self.settler.pipeline, decided)
+    def _record(self, decided: GenerationStarted, then: Then | None, lacking: Set[str] = frozenset()) -> None:
+        """Args: lacking: the tables of which the ledger said, when it was decided, that they lack a chunk; without it,
+        nobody remembers: a person looks at them once more."""
+        fenced = stands_after(self.settler.settings, self.settler.pipeline, decided)
 
         def decide(state: LedgerState) -> list[Event]:
-            if state.generation >= started.generation:
+            if state.generation >= fenced.generation:
                 return []
+            started = told_since(fenced, state, lacking)
             return [started, *(then(state, started) if then is not None else [])]
 
         self.settler.ledger.append(decide)

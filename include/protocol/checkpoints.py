@@ -29,6 +29,7 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 
 _START = -1  # comes before batch 0
 _START_IN_NAMES = "start"
+_BACKFILL = "backfill-"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Checkpoint:
     """The cut at the end of one batch, or at the start of a generation that began with other rows."""
 
     pipeline: str
-    key: BatchKey  # batch -1: the start
+    key: BatchKey  # batch -1: the start; of a backfill: the newest chunk that landed after the batch
     committed_at: str | None  # ISO 8601, UTC; None: the log no longer had the commit when it was settled
     next_offsets: Mapping[TopicPartition, int]  # where the batch after it starts
     topic_ids: Mapping[str, str]
@@ -50,12 +51,14 @@ class Checkpoint:
     def name(self) -> str:
         """By which a person calls it."""
         batch = _START_IN_NAMES if self.key.batch_id == _START else self.key.batch_id
-        return f"{self.key.generation}/{batch}"
+        return f"{f'{_BACKFILL}{-self.key.generation}' if self.key.generation < 0 else self.key.generation}/{batch}"
 
     @property
     def in_words(self) -> str:
         if self.key.batch_id == _START:
             return f"the start of generation {self.key.generation}"
+        if self.key.generation < 0:
+            return f"backfill {-self.key.generation} chunk {self.key.batch_id}"
         return f"generation {self.key.generation} batch {self.key.batch_id}"
 
     def all_positions(self, point: str) -> dict[str, Position]:
@@ -201,10 +204,11 @@ def named(pipeline: str, checkpoints: Sequence[Checkpoint], name: str) -> Checkp
 
 def _key_of(name: str, newest: int = FIRST_GENERATION) -> BatchKey | None:
     """The inverse of a checkpoint's name; None: it is none. Args: newest: the generation, if it names none."""
-    match = re.fullmatch(rf"(?:(\d{{1,9}})/)?(\d{{1,18}}|{_START_IN_NAMES})", name)
+    match = re.fullmatch(rf"(?:({_BACKFILL})?(\d{{1,9}})/)?(\d{{1,18}}|{_START_IN_NAMES})", name)
     if match is None:
         return None
-    return BatchKey(int(match[1] or newest), _START if match[2] == _START_IN_NAMES else int(match[2]))
+    generation = int(match[2] or newest) * (-1 if match[1] else 1)
+    return BatchKey(generation, _START if match[3] == _START_IN_NAMES else int(match[3]))
 
 
 def verify_complete(checkpoint: Checkpoint) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from include.protocol.batch import BatchKey
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NEVER, Positions
 
@@ -33,3 +35,15 @@ def last_to_name(state: LedgerState) -> BatchKey | None:
     if commit is not None:
         return None if commit.positions is None else BatchKey(commit.generation, commit.batch_id)
     return None if begun is None or begun.positions is None else BatchKey(begun.generation, NEVER)
+
+
+def told_since(started: GenerationStarted, state: LedgerState, known: Set[str]) -> GenerationStarted:
+    """The start of a generation, whose positions also say what the ledger tells since it was decided: a chunk may land
+    between the fence and the record of it.
+
+    Args:
+        known: the tables that lacked a chunk when it was decided.
+    """
+    positions = started.positions or {}
+    since = {name: replace(positions[name], left_out=True) for name in (state.left_out - known) & positions.keys()}
+    return replace(started, positions={**positions, **since}) if since else started

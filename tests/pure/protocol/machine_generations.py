@@ -34,7 +34,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
-from include.protocol.left_out import known, with_left_out
+from include.protocol.left_out import known, told_since, with_left_out
 from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.settlement import Settle, TargetView, rollback_between, settle, verify_ledger_not_behind
@@ -155,7 +155,7 @@ class Generations:
             state = fold(self.ledger)
         marker = self.marker(state.generation)
         if marker == FENCE and (begun := self.target.begun_after(state.generation)) is not None:
-            self.append([begun])
+            self.append([told_since(begun, state, frozenset())])
             return
         if marker is not None and marker > state.committed_through:
             verify_ledger_not_behind(P, state, marker)

@@ -1,0 +1,85 @@
+"""Where a pipeline's tables stand now: at the newest checkpoint, and with what chunks of backfills have landed since.
+
+The ledger does not know which chunks have landed (a backfill goes on beside the batches); the tables' logs do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
+from include.pipeline_file.tables import Tables
+from include.protocol.batch import BatchKey
+from include.protocol.checkpoints import Checkpoint
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.participants import NOWHERE, Position
+from include.protocol.settlement import LandedCommit
+from include.settings import Settings
+
+
+def with_chunks(
+    settings: Settings, pipeline: Pipeline, found: Checkpoint, generations: Sequence[GenerationStarted]
+) -> Checkpoint:
+    """A checkpoint together with the chunks that have landed since; the same one if none has.
+
+    A chunk lands in the target last, so what has landed there is in the other tables, too.
+
+    Args:
+        found: the newest, or the one that the tables went back to. generations: how each began, in order.
+    """
+    log = TableLog.open(Tables.of(settings, pipeline).target)
+    if log is None or found.positions is None or found.point.identity not in (None, log.table_id):
+        return found
+    chunks = list(_chunks_in(log, pipeline.name, _since(found, generations)))
+    if not chunks:
+        return found
+    keys = {chunk.metadata.batch.key for chunk in chunks}
+    positions = dict(found.positions)
+    for participant in Catalog.of(pipeline).before:
+        stood = positions.get(participant.name, NOWHERE)
+        if (own := TableLog.open(participant.uri(settings))) is not None:
+            positions[participant.name] = _with(stood, own, pipeline.name, keys)
+    newest = chunks[0]
+    key = newest.metadata.batch.key
+    return replace(
+        found,
+        key=key,
+        committed_at=newest.committed_at,
+        point=Position(*key, revision=0, version=newest.table_version, identity=log.table_id),
+        positions=positions,
+        counts=None,
+    )
+
+
+def _since(found: Checkpoint, generations: Sequence[GenerationStarted]) -> int:
+    """The version of the target after which a chunk is not in the checkpoint: a restore commits what was there before
+    as a new version."""
+    brought = (begun.target_version or 0 for begun in generations if begun.brings_rows)
+    return max(found.point.version or 0, *brought, 0)
+
+
+def _chunks_in(log: TableLog, pipeline: str, since: int) -> Iterator[LandedCommit]:
+    """The chunks that landed after a version, newest first, but for those that a RESTORE by hand took away."""
+    restored = log.restored(since, log.version)
+    gone, back_to = restored if restored is not None else (since, since)
+    for commit in log.landed_commits(pipeline):
+        version = commit.table_version
+        if version <= since:
+            return
+        if commit.metadata.batch.is_chunk and (version > gone or (back_to is not None and version <= back_to)):
+            yield commit
+
+
+def _with(stood: Position, log: TableLog, pipeline: str, keys: set[BatchKey]) -> Position:
+    """Where a table stands with what chunks have left there."""
+    if stood.identity not in (None, log.table_id):
+        return stood
+    for commit in log.landed_commits(pipeline):
+        if commit.table_version <= (-1 if stood.version is None else stood.version):
+            return stood
+        if commit.metadata.batch.key in keys:
+            return replace(stood, version=commit.table_version, identity=log.table_id)
+    return stood
