@@ -126,8 +126,35 @@ def test_a_cut_over_is_ended_by_the_same_command(p: Coordinator, fault: str) -> 
     kept = [one.name for one in on_shelf(p.settings, p.pipeline)]
     assert [name for name in kept if name.startswith("q-")] == ([] if fault != "promotion.saved" else kept[2:3])
     assert any(name.startswith("before-q-") for name in kept)
-    with pytest.raises(TerminalError, match="since other rows took the place"):
-        Cut.at(p.settings, p.pipeline, None)
+    cut = Cut.at(p.settings, p.pipeline, None)
+    assert (cut.checkpoint.name, cut.checkpoint.next_offsets) == ("2/start", q.ledger.state().next_offsets)
+    assert [(row["id"], row["seq"]) for row in query_at([cut], "SELECT * FROM target ORDER BY id").to_pylist()] == [
+        row for row in rows(p) if row[0] != 39
+    ]
+    again = cut_over(p)
+    assert again.returncode == 0, again.stderr
+
+
+def test_what_a_cut_over_under_way_needs_is_not_dropped(p: Coordinator) -> None:
+    clone_of(p)
+    assert cut_over(p, fault="generation.part_fenced").returncode == -9
+    [needed] = [one.name for one in on_shelf(p.settings, p.pipeline) if one.name.startswith("q-")]
+    refused = command(p, "savepoint", "drop", "p", needed)
+    assert (refused.returncode, "lakemark promote q --over p" in refused.stderr) == (1, True), refused.stderr
+    assert cut_over(p).returncode == 0
+    assert needed not in [one.name for one in on_shelf(p.settings, p.pipeline)]
+
+
+def test_what_a_restore_under_way_needs_is_not_dropped(p: Coordinator) -> None:
+    was = rows(p)
+    saved(p, "copy", at="2", is_copy=True)
+    back = ("savepoint", "restore", "p", "copy", "--reason", "a test")
+    assert command(p, *back, fault="generation.part_fenced").returncode == -9
+    refused = command(p, "savepoint", "drop", "p", "copy")
+    assert (refused.returncode, "lakemark savepoint restore p copy" in refused.stderr) == (1, True), refused.stderr
+    assert command(p, *back).returncode == 0
+    assert command(p, "savepoint", "drop", "p", "copy").returncode == 0
+    assert rows(p) != was
 
 
 def test_tables_that_differ_change_nothing(p: Coordinator) -> None:
@@ -145,7 +172,7 @@ def test_tables_that_differ_change_nothing(p: Coordinator) -> None:
         listen=lambda fact: None,
         say=lambda text: None,
     )
-    [target] = promoting.differences()
+    [target] = promoting.preview()
     assert not target.is_equal
     assert target.rows == (len([row for row in rows(p) if row[0] != 39]), len([row for row in rows(q) if row[0] != 39]))
     dry = cut_over(p, "--dry-run")

@@ -9,9 +9,11 @@ from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger, TerminalError
 from include.protocol.generations import after_a_loss
-from include.protocol.ledger_events import BatchPlanned, Rollback
+from include.protocol.ledger_events import BatchPlanned, GenerationStarted, Rollback
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
+from include.protocol.ledger_state import LedgerState
+from include.protocol.left_out import told_since
 from include.protocol.participants import (
     NOWHERE,
     REVISIONS,
@@ -179,3 +181,12 @@ def test_i3_pins_are_part_of_what_a_batch_is() -> None:
 def test_a_batch_without_ranges_mends_something() -> None:
     with pytest.raises(ValueError, match="at least one unless it mends"):
         replace(batch(0), ranges=())
+
+
+def test_i3_a_chunk_that_left_a_table_out_while_a_generation_began_is_told() -> None:
+    """It landed between the fence, which has the decision, and the record of it."""
+    begun = GenerationStarted(2, {}, {}, None, origin="committed", reason="", started_by="me", positions={"h": CHAIN})
+    state = LedgerState(left_out=frozenset({"h", "other"}))
+    assert told_since(begun, state, set()).positions == {"h": replace(CHAIN, left_out=True)}
+    assert told_since(begun, state, {"h"}) is begun, "the decision knew of it"
+    assert told_since(replace(begun, positions=None), state, set()).positions is None
