@@ -10,12 +10,12 @@ from include.control.generation_change import GenerationChange
 from include.lake.table_log import TableLog
 from include.protocol.batch import FENCE
 from include.protocol.checkpoints import Checkpoint
-from include.protocol.errors import OffsetsExpired, TerminalError
+from include.protocol.errors import OffsetsExpired
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
-from include.protocol.restoring import go_back
+from include.protocol.restoring import go_back, verify_no_backfill
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,7 @@ class Restoring:
         return self._decide(state, self.coordinator.source(state))
 
     def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
-        open_ones = [number for number, record in state.backfills.items() if record.outcome is None]
-        if open_ones:
-            raise TerminalError(
-                what="a backfill is under way, and its rows would be taken back in part",
-                where=f"{self.to.pipeline} backfill {open_ones[0]}",
-                expected="backfills that have ended",
-                found="one that has not",
-                action=f"wait for its end, or `lakemark backfill {self.to.pipeline} --cancel {open_ones[0]}`; nothing "
-                "was changed",
-            )
+        verify_no_backfill(self.to.pipeline, state)
         first = FirstOffsets.of(self.coordinator.ledger.events(), state)
         try:
             return go_back(

@@ -92,6 +92,19 @@ def cut_over(
     )
 
 
+def verify_no_backfill(pipeline: str, state: LedgerState) -> None:
+    """Raises TerminalError: a backfill is under way, of whose rows some would be taken away, or not be taken along."""
+    open_ones = [number for number, record in state.backfills.items() if record.outcome is None]
+    if open_ones:
+        raise TerminalError(
+            what="a backfill is under way, and only a part of its rows would come along",
+            where=f"{pipeline} backfill {open_ones[0]}",
+            expected="backfills that have ended",
+            found="one that has not",
+            action=f"wait for its end, or `lakemark backfill {pipeline} --cancel {open_ones[0]}`; nothing was changed",
+        )
+
+
 def positions_after(to: Positions, tables: Mapping[str, str | None]) -> dict[str, Position]:
     """Where the tables before the point stand once a generation has gone back.
 

@@ -36,7 +36,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import Idle, SourceExtent
 from include.protocol.ranges import TopicPartition
-from include.protocol.restoring import cut_over
+from include.protocol.restoring import cut_over, verify_no_backfill
 from include.protocol.savepoints import Savepoint
 from include.savepoints.comparing import Compared, compared
 from include.savepoints.making import Making
@@ -88,13 +88,15 @@ class Promoting:
         """Cuts over.
 
         Raises:
-            TerminalError: the pipelines do not do the same, or the tables differ. Whatever a batch raises, or a change
-            of generation. RetryableError: see `GenerationChange.begin_from`.
+            TerminalError: the pipelines do not do the same, the tables differ, or a backfill is under way. Whatever a
+            batch raises, or a change of generation. RetryableError: see `GenerationChange.begin_from`.
         """
         if (completed := self._completed()) is not None:
             return completed
         self._verify_same()
         with turn(self._ledger(self.over), self._holder), turn(self._ledger(self.new), self._holder):
+            for pipeline in (self.over, self.new):
+                verify_no_backfill(pipeline.name, self._ledger(pipeline).state())
             offsets = self._caught_up()
             found = self._differences()
             self._verify_accepted(found)
