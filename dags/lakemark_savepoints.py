@@ -46,6 +46,13 @@ FORM = {
         title="Copy",
         description="Create: data files of its own, which no VACUUM of the tables reaches",
     ),
+    "keep_file": Param(
+        False,
+        type="boolean",
+        title="Keep file",
+        description="To go back to a savepoint: go on by the pipeline's files as they are, also if they say another "
+        "thing now than when it was made",
+    ),
     "only_preview": Param(False, type="boolean", title="Only preview", description="Say what would change, and stop"),
     "reason": Param(
         None, type=["null", "string"], maxLength=500, title="Reason", description="To go back: recorded in the ledger"

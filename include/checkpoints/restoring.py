@@ -50,7 +50,7 @@ class Restoring:
             TopicRecreated, OffsetsExpired: see `go_back`. RetryableError: attempts landed in between, every time; or
             another change, which was interrupted, was completed first.
         """
-        if not self._is_under_way:
+        if not self.is_under_way:
             self.preview()
         return self._change.begin_from(self._origin, self._decide)
 
@@ -83,7 +83,7 @@ class Restoring:
         )
 
     @property
-    def _is_under_way(self) -> bool:
+    def is_under_way(self) -> bool:
         """Whether a change of generation was decided, and is to be completed."""
         coordinator = self.coordinator
         log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()

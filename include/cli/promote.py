@@ -52,11 +52,12 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
     if options.dry_run:
         found = promoting.preview()
         report(options, {"tables": [one.to_json() for one in found]}, map(str, found))
-        return 0 if all(one.is_equal for one in found) else 1
+        return 0 if options.accept_differences or all(one.is_equal for one in found) else 1
     done = promoting.promote()
     lines = [str(one) for one in done.compared] + [*generation_lines(done.started)]
     if done.before is not None:
-        lines.append(f"to go back: `lakemark savepoint restore {over.name} {done.before} --reason ...`")
+        file = "" if text is None else " --write-file"
+        lines.append(f"to go back: `lakemark savepoint restore {over.name} {done.before}{file} --reason ...`")
     lines.append(f"{new.name} is still there; nobody needs it or its tables any more")
     report(options, done.to_json(), lines)
     return 0

@@ -10,6 +10,7 @@ from include.cli.checkpoints import report_restore
 from include.cli.ledger import generation_lines
 from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
 from include.lake.uri import lake_at
+from include.pipeline_file import LANDING
 from include.protocol.savepoints import Begun, Savepoint
 from include.settings import Settings
 
@@ -41,6 +42,10 @@ def add_savepoint_command(commands: Commands) -> None:
     _which(restore_)
     add_reason(restore_, "why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
+    files_ = restore_.add_mutually_exclusive_group()
+    files_.add_argument("--write-file", action="store_true", help="the pipeline file goes back, too")
+    text = "go on by the pipeline's files as they are, also if they say another thing now"
+    files_.add_argument("--keep-file", action="store_true", help=text)
     clone_ = add_command(actions, "clone", clone, "begin another pipeline with a savepoint: own tables, own ledger")
     _which(clone_)
     text = "the new pipeline; without a file of that name, one is made of the savepoint's"
@@ -114,10 +119,21 @@ def rehearse(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def restore(settings: Settings, options: argparse.Namespace) -> int:
+    from include.savepoints.beginning import write_file
+    from include.savepoints.program import kept_file, verify_program
     from include.savepoints.restoring import restoring
 
-    pipeline = named_pipeline(settings, options.pipeline)
-    back = restoring(settings, pipeline, options.savepoint, reason=options.reason, started_by=who())
+    pipeline, name = named_pipeline(settings, options.pipeline), options.savepoint
+    text = None
+    if options.write_file:
+        text, pipeline = kept_file(settings, pipeline, name)
+    if not options.keep_file:
+        verify_program(settings, pipeline, name)
+    back = restoring(settings, pipeline, name, reason=options.reason, started_by=who())
+    if text is not None and not options.dry_run:
+        if not back.is_under_way:
+            back.preview()  # what is refused writes no file
+        write_file(settings, pipeline.name.removesuffix(LANDING), text)
     return report_restore(options, back)
 
 

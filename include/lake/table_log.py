@@ -215,12 +215,6 @@ class TableLog:
         later = [started for started in self._begun(pipeline) if started.generation > generation]
         return min(later, key=lambda started: started.generation, default=None)
 
-    def version_of_fence(self, pipeline: str, generation: int) -> int | None:
-        """The version that the fence made with which a generation began here; None: the log has no such fence."""
-        told = ((entry["version"], fenced_for(entry.get("userMetadata"), pipeline)) for entry in self._history())
-        of_it = (version for version, started in told if started is not None and started.generation == generation)
-        return next(of_it, None)
-
     def _begun(self, pipeline: str) -> Iterator[GenerationStarted]:
         """What all fences say, newest first."""
         found = (fenced_for(entry.get("userMetadata"), pipeline) for entry in self._history())

@@ -38,8 +38,9 @@ def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStar
         position = (started.positions or {}).get(participant.name, NOWHERE)
         if position.version is not None:
             log = TableLog.open(participant.uri(settings))
-            version = None if log is None else log.version_of_fence(pipeline.name, started.generation)
-            if version is None:
+            entries = [] if log is None else log.newest_entries(pipeline.name, None)
+            fences = (e.version for e in entries if e.begun is not None and e.begun.generation == started.generation)
+            if (version := next(fences, None)) is None:
                 return replace(started, positions=None)
             position = replace(position, version=version)
         positions[participant.name] = position

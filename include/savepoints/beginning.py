@@ -13,9 +13,8 @@ from typing import NamedTuple
 from include.checkpoints.shelf import taken
 from include.lake.stores import files_at
 from include.lake.uri import LakeUri
-from include.pipeline_file import Pipeline, find_pipeline
+from include.pipeline_file import LANDING, Pipeline, find_pipeline
 from include.pipeline_file.in_words import IN_WORDS
-from include.pipeline_file.loading import load_pipeline
 from include.pipeline_file.section import NAME
 from include.pipeline_file.tables import Tables
 from include.pipeline_file.users_file import read_users_file
@@ -63,7 +62,7 @@ def new_pipeline(
     kept = Tables.of(there, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
     with files_at(kept).open(kept) as content:
         text = renamed(content.read().decode(), source.name, name)
-    return Beginning(_read(settings, name, text), text)
+    return Beginning(declared_by(settings, name, text), text)
 
 
 def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tuple[str, Pipeline]:
@@ -80,7 +79,7 @@ def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tupl
     path = settings.pipelines / f"{new.name}.yaml"
     lake = {f"lake://{old}": f"lake://{table}" for old, table in tables.items()}
     text = exchanged(read_users_file(path, path.parent), new.name, over.name, lake)
-    return text, _read(settings, over.name, text)
+    return text, declared_by(settings, over.name, text)
 
 
 def add_file(settings: Settings, name: str, text: str) -> Path:
@@ -116,12 +115,13 @@ def write_file(settings: Settings, name: str, text: str) -> None:
         raise _not_written(path, error) from error
 
 
-def _read(settings: Settings, name: str, text: str) -> Pipeline:
+def declared_by(settings: Settings, name: str, text: str) -> Pipeline:
+    """The pipeline, or the half of one, that a file of this text would declare. Raises TerminalError: none."""
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder, f"{name}.yaml")
+        scratch = Path(folder, f"{name.removesuffix(LANDING)}.yaml")
         scratch.write_text(text)
         try:
-            return load_pipeline(scratch, settings.environment)
+            return find_pipeline(name, scratch.parent, settings.environment)
         except PipelineFileError as error:
             raise TerminalError(
                 what="the file that would be written is not valid",

@@ -9,7 +9,7 @@ from typing import Self
 from include.checkpoints.listing import checkpoints_in
 from include.checkpoints.reading import Cut
 from include.checkpoints.restoring import Restoring
-from include.checkpoints.shelf import drop, looked_at, taken
+from include.checkpoints.shelf import drop, looked_at
 from include.control.coordinator import Coordinator
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -19,6 +19,7 @@ from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_rows import generation_to_json
 from include.protocol.savepoints import verify_name
 from include.savepoints.making import Making
+from include.savepoints.program import verify_program
 from include.savepoints.restoring import restoring
 from include.settings import Settings
 
@@ -48,6 +49,7 @@ class Asked:
     savepoint: str
     checkpoint: str
     is_copy: bool
+    keeps_file: bool
     reason: str
     by: str  # the run that asks: the same whenever it is tried again
 
@@ -71,6 +73,7 @@ class Asked:
             savepoint=savepoint,
             checkpoint=checkpoint,
             is_copy=bool(form["copy"]),
+            keeps_file=bool(form["keep_file"]),
             reason=reason,
             by=by,
         )
@@ -136,7 +139,8 @@ class Asked:
     @property
     def _restoring(self) -> Restoring:
         if self.what == TO_SAVEPOINT:
-            taken(self.settings, self.pipeline, self.savepoint)
+            if not self.keeps_file:
+                verify_program(self.settings, self.pipeline, self.savepoint)
             return restoring(self.settings, self.pipeline, self.savepoint, reason=self.reason, started_by=self.by)
         return Restoring(Coordinator(self.settings, self.pipeline), self._cut, self.reason, self.by)
 

@@ -25,11 +25,17 @@ def counterparts(one: Pipeline, other: Pipeline) -> list[tuple[Participant, Part
 
 def differing(settings: Settings, one: Pipeline, other: Pipeline) -> list[str]:
     """The fields of the pipeline file that say another thing, and tables that only one has."""
-    found = [*_fields(_said(one), _said(other))]
+    found = differing_fields(one, other)
     texts = [None if p.transform is None else read_transform(settings, p) for p in (one, other)]
     if texts[0] != texts[1]:
         found.append("the text of the transform")
-    return [*found, *(f"table {name}" for name in sorted(_parts(one).keys() ^ _parts(other).keys()))]
+    return found
+
+
+def differing_fields(one: Pipeline, other: Pipeline) -> list[str]:
+    """The same, but for the text of the transform."""
+    tables = sorted(_parts(one).keys() ^ _parts(other).keys())
+    return [*_fields(_said(one), _said(other)), *(f"table {name}" for name in tables)]
 
 
 def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> None:

@@ -258,6 +258,7 @@ class SavepointForm(BaseModel):
     savepoint: Annotated[str, Field(max_length=63)] | None = None
     checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?(\d+|start)$")] | None = None
     is_copy: Annotated[bool, Field(alias="copy")] = False
+    keep_file: bool = False
     reason: str | None = None
 
 

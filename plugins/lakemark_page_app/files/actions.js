@@ -136,11 +136,13 @@ export function askSavepoint(view, given = {}) {
 export function askRestore(view, to) {
   const name = to.savepoint ?? to.checkpoint, kind = to.savepoint ? "savepoint" : "checkpoint";
   const sure = h("input", { name: "sure", required: true, pattern: view.name.replaceAll(/[^a-z0-9_]/g, "") });
+  const keep = h("input", { type: "checkbox", name: "keep_file" });
   dialog(`Go back to ${name}`, "Go back", view, {
     about: [h("p", {}, "All tables and the offsets go back together. What came since is undone, and its records are read again."),
-      field(`Type ${view.name} to confirm`, sure)],
+      field(`Type ${view.name} to confirm`, sure),
+      ...(to.savepoint ? [h("label", { class: "check" }, keep, " Keep file: go on by the pipeline's files as they are, also if they say another thing now")] : [])],
     reason: { required: true }, preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
-    conf: () => ({ what: `go back to a ${kind}`, [kind]: name }),
+    conf: () => ({ what: `go back to a ${kind}`, [kind]: name, keep_file: keep.checked }),
   });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 
@@ -83,6 +84,7 @@ def test_another_program_takes_the_place_with_its_file(world: World) -> None:
         transform={"file": "louder.sql", "schema": "id BIGINT, seq BIGINT, name STRING, op STRING"},
     )
     cloned(world, pipeline, "s", "louder")
+    before = photo(world, pipeline)
     refused = promote(world, new, pipeline)
     assert (refused.returncode, "--write-file" in refused.stderr) == (1, True), refused.stderr
     refused = promote(world, new, pipeline, "--write-file")
@@ -96,6 +98,13 @@ def test_another_program_takes_the_place_with_its_file(world: World) -> None:
     world.produce(topic, [{"id": 100, "seq": 1, "name": "soft", "op": "u"}])
     assert world.drain(after) == 1
     assert {row["name"] for row in photo(world, after)["target"] if row["id"] == 100} == {"SOFT"}
+    [advice] = [line for line in done.stdout.splitlines() if line.startswith("to go back")]
+    [name] = re.findall(rf"savepoint restore {pipeline.name} (\S+) --write-file", advice)
+    refused = command(world, "restore", after, name, *REASON)
+    assert (refused.returncode, "other: transform" in refused.stderr) == (1, True), refused.stderr
+    assert command(world, "restore", after, name, "--write-file", *REASON).returncode == 0
+    back = world.load(pipeline.name)
+    assert (back.transform, whole(photo(world, back))) == (None, whole(before))
 
 
 def aside(world: World, pipeline: Pipeline) -> int:
