@@ -40,13 +40,12 @@ class Recomputed:
 
     records_read: int
     rows_equal: int
-    rows_beyond_reach: int  # from records that Kafka no longer holds, so they could not be computed
+    # From records that Kafka no longer holds, or that another pipeline read: they could not be computed.
+    rows_beyond_reach: int
 
     def __str__(self) -> str:
         beyond = (
-            f"; {self.rows_beyond_reach:,} rows come from records that Kafka no longer holds"
-            if self.rows_beyond_reach
-            else ""
+            f"; {self.rows_beyond_reach:,} rows are beyond reach of Kafka's records" if self.rows_beyond_reach else ""
         )
         return f"recomputed from {self.records_read:,} records: {self.rows_equal:,} rows are equal{beyond}"
 

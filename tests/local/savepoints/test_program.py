@@ -113,7 +113,7 @@ def test_two_routes_that_take_the_same_are_two(p: Coordinator) -> None:
         text = (p.settings.pipelines / "p.yaml").read_text().replace("name: p", f"name: {name}")
         (p.settings.pipelines / f"{name}.yaml").write_text(re.sub(r"silver/p\b", f"silver/{name}", text))
         routes = [{"table": f"lake://silver/{name}_{n}", "when": "id % 2 = 1"} for n in range(2)]
-        changed(p, name, target={"routes": routes, "history_table": None})
+        changed(p, name, target={"routes": routes, "history_table": None}, archive=None)
     one, two = (find_pipeline(name, Path(p.settings.pipelines), p.settings.environment) for name in ("one", "two"))
     pairs = [(mine.name, theirs.name) for mine, theirs in counterparts(one, two) if "route" in mine.name]
     assert len({theirs for _, theirs in pairs}) == 2

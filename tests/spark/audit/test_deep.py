@@ -157,7 +157,7 @@ def test_rows_beyond_reach_stand_for_their_records(world: World) -> None:
     told = audit(world.settings, pipeline, deep=True)
     assert (told.findings, str(told.recomputed)) == (
         (),
-        "recomputed from 2 records: 2 rows are equal; 3 rows come from records that Kafka no longer holds",
+        "recomputed from 2 records: 2 rows are equal; 3 rows are beyond reach of Kafka's records",
     )
     damage(world, "lake://silver/dropped", "UPDATE {} SET valid_to = 99 WHERE seq = 10")
     [found] = audit(world.settings, pipeline, deep=True).findings[-1:]
