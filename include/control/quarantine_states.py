@@ -196,7 +196,7 @@ class QuarantineStates:
         told: dict[BatchKey, _Landed] = {}
         for commit in self._target_log.landed_commits(self.pipeline) if self._target_log else ():
             batch = commit.metadata.batch
-            if batch.generation not in known and not is_gone(commit.table_version, self._rolled_back):
+            if batch.generation not in known and not is_gone(commit.table_version, self._undone):
                 ranges = () if batch.is_chunk else batch.ranges
                 told[batch.key] = _Landed(batch.key, ranges, batch.topic_ids, commit.metadata.counts.quarantined)
         # Their topics are not known; the current ones are assumed.
@@ -211,7 +211,7 @@ class QuarantineStates:
             match event:
                 case BatchPlanned(batch):
                     planned[batch.key] = batch
-                case BatchCommitted(table_version=int(version)) if is_gone(version, self._rolled_back):
+                case BatchCommitted(table_version=int(version)) if is_gone(version, self._undone):
                     pass
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]
@@ -251,6 +251,12 @@ class QuarantineStates:
         return versions_gone(self.events)
 
     @cached_property
+    def _undone(self) -> list[tuple[int, int]]:
+        """The same of batches. What they set aside waits on after a backfill's table took the target's place: that
+        brings good records only."""
+        return versions_gone(event for event in self.events if not _promotes(event))
+
+    @cached_property
     def _own_events(self) -> Sequence[Event]:
         """Those since another pipeline's rows took the place of all: what was before says nothing about these rows,
         though its batches may have the same numbers."""
@@ -268,3 +274,7 @@ class QuarantineStates:
     @cached_property
     def _target_log(self) -> TableLog | None:
         return TableLog.open(self.tables.target)
+
+
+def _promotes(event: Event) -> bool:
+    return isinstance(event, GenerationStarted) and event.is_promotion
