@@ -73,7 +73,7 @@ class Asked:
             savepoint=savepoint,
             checkpoint=checkpoint,
             is_copy=bool(form["copy"]),
-            keeps_file=bool(form["keep_file"]),
+            keeps_file=bool(form.get("keep_file")),
             reason=reason,
             by=by,
         )
