@@ -99,7 +99,7 @@ def freeze_due(settings: Settings, pipeline: Pipeline) -> int:
         if (log := TableLog.open(participant.uri(settings))) is None:
             continue
         before = (datetime.now(UTC) - log_retention(log.configuration) / 2).isoformat()
-        old = [c for c in checkpoints if c.committed_at is not None and c.committed_at < before]
+        old = [c for c in checkpoints if c.committed_at is None or c.committed_at < before]  # None: nobody knows
         wanted |= {places.frozen(log.table_id, v): (log.uri, v) for v in _versions(participant, old, log)}
     there = {file.name.partition(f"/{LOG}/")[0] for file in files_at(places.checkpoints).list(places.checkpoints)}
     for place, (uri, version) in wanted.items():

@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deltalake import DeltaTable
 
-from include.checkpoints.listing import checkpoints_in
+from include.checkpoints.listing import checkpoints_in, listed
 from include.checkpoints.reading import Cut, query_at
+from include.checkpoints.retention import freeze_due
 from include.checkpoints.shelf import on_shelf
 from include.control.coordinator import Coordinator
 from include.lake.merge.frozen import names_of
 from include.lake.merge.snapshot import Snapshot
 from include.pipeline_file import find_pipeline
+from include.pipeline_file.target import Checkpoints
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import GenerationStarted
 from include.savepoints.beginning import add_file, file_of_the_other
@@ -133,6 +136,19 @@ def test_a_cut_over_is_ended_by_the_same_command(p: Coordinator, fault: str) -> 
     ]
     again = cut_over(p)
     assert again.returncode == 0, again.stderr
+
+
+def test_log_clean_up_does_not_end_the_start_of_a_generation_that_is_retained(p: Coordinator) -> None:
+    clone_of(p)
+    assert cut_over(p).returncode == 0
+    pipeline = p.pipeline.model_copy(update={"checkpoints": Checkpoints.model_validate({"retain": 1})})
+    assert freeze_due(p.settings, pipeline) == 1
+    log = DeltaTable(str(p.tables.target))
+    log.create_checkpoint()
+    for version in range(log.version() + 1):
+        (Path(str(p.tables.target)) / f"_delta_log/{version:020}.json").unlink()
+    found = listed(p.settings, p.pipeline, checkpoints_in(p.settings, p.pipeline))
+    assert (found[-1].checkpoint.name, found[-1].lost) == ("2/start", None)
 
 
 def test_what_a_cut_over_under_way_needs_is_not_dropped(p: Coordinator) -> None:
