@@ -147,12 +147,18 @@ class _Standing:
         """What a generation begins with, if these are rows that the pipeline has not had before. That of a clone has
         the name that it has in the other pipeline."""
         if begun.is_clone:
-            assert begun.restored is not None, "a clone is a restore"
-            key, version = _key_of(begun.restored), begun.restored_to
-        else:
-            key, version = BatchKey(begun.generation, _START), begun.target_version
-        if key is None or not (begun.is_clone or (begun.replaces_rows and None not in (version, begun.positions))):
+            return self.restored(pipeline, begun)
+        if not begun.replaces_rows or None in (begun.target_version, begun.positions):
             return None
+        return self._with(pipeline, begun, BatchKey(begun.generation, _START), begun.target_version)
+
+    def restored(self, pipeline: str, begun: GenerationStarted) -> Checkpoint | None:
+        """What a restore went back to, as its generation says: a savepoint may hold what no event of a batch tells, of
+        another pipeline or of a backfill's chunk. None: it has no name that this Lakemark knows."""
+        key = _key_of(begun.restored or "")
+        return None if key is None else self._with(pipeline, begun, key, begun.restored_to)
+
+    def _with(self, pipeline: str, begun: GenerationStarted, key: BatchKey, version: int | None) -> Checkpoint:
         return Checkpoint(
             pipeline,
             key,
@@ -237,7 +243,7 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
             known[checkpoint.name] = checkpoint
             at = checkpoint.committed_at or recorded_at
         elif isinstance(event, GenerationStarted) and event.is_restore and not event.is_cut_over:
-            checkpoint, at = known.get(event.restored or ""), recorded_at
+            checkpoint, at = known.get(event.restored or "") or standing.restored(pipeline, event), recorded_at
         if isinstance(event, GenerationStarted) and event.replaces_rows and (moment is None or recorded_at <= moment):
             found = None  # an older Lakemark recorded it: until a batch ends, nobody knows where the tables stand
         if checkpoint is not None and (moment is None or at <= moment):

@@ -145,8 +145,8 @@ def verify_same(begun: Begun, is_copy: bool, checkpoint: str | None) -> None:
             expected=f"{_kind(is_copy)} of checkpoint {wanted[1]}",
             found=f"{_kind(begun.is_copy)} of checkpoint {begun.checkpoint.name}, begun at {begun.created_at} by "
             f"{begun.created_by}",
-            action=f"remove what is there: `lakemark savepoint drop {begun.pipeline} {begun.name}`; or choose another "
-            "name",
+            action="choose another name; or, if nobody is making that one now, remove what is there: "
+            f"`lakemark savepoint drop {begun.pipeline} {begun.name}`",
         )
 
 

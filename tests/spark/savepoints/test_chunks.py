@@ -7,12 +7,17 @@ import random
 import pytest
 
 from include.checkpoints.reading import Cut
+from include.checkpoints.shelf import taken
 from include.pipeline_file import Pipeline
 from tests.spark.savepoints.test_clone import cloned
 from tests.spark.savepoints.test_promote import promote
 from tests.spark.savepoints.test_restore import REASON, command, create, three_batches
 from tests.support.photos import batch_of, photo, records, whole, without_batches
 from tests.support.world import World
+
+
+def saved_versions(world: World, pipeline: Pipeline, name: str) -> dict[str, int | None]:
+    return {table: saved.position.version for table, saved in taken(world.settings, pipeline, name).tables.items()}
 
 
 def filled(world: World, pipeline: Pipeline) -> Pipeline:
@@ -47,6 +52,11 @@ def test_a_savepoint_has_what_chunks_have_brought(world: World, kind: str) -> No
     done = photo(world, pipeline)
     assert command(world, "restore", pipeline, "s", *REASON).returncode == 0
     assert whole(photo(world, pipeline)) == whole(was)
+    stands = Cut.at(world.settings, pipeline, None)
+    assert stands.checkpoint.name == "backfill-1/0"
+    assert {name: table.version() for name, table in stands.tables().items()} == cut.versions
+    create(world, pipeline, "again")
+    assert saved_versions(world, pipeline, "again") == saved_versions(world, pipeline, "s")
     assert world.drain(pipeline) == 1
     assert without_batches(photo(world, pipeline)) == without_batches(done)
     assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
