@@ -13,7 +13,6 @@ import pyarrow as pa
 from include.checkpoints.listing import checkpoints_in, position_at
 from include.checkpoints.shelf import taken
 from include.checkpoints.standing_now import with_chunks
-from include.control.coordinator import Coordinator
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.ledger import Ledger
 from include.lake.several_tables import NamedTable, query_tables
@@ -26,6 +25,7 @@ from include.pipeline_file import LINEAGE, VALID_FROM, Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, standing_at
 from include.protocol.errors import TableDamaged, TerminalError
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_rows import from_row
 from include.settings import Settings
 
@@ -60,7 +60,7 @@ class Cut:
             name = when.removeprefix(_SAVEPOINT)
             return cls(settings, pipeline, taken(settings, pipeline, name).checkpoint, name)
         rows = Ledger(Tables.of(settings, pipeline).ledger).rows()
-        told = ((row["recorded_at"].isoformat(), from_row(row)) for row in rows)
+        told = [(row["recorded_at"].isoformat(), from_row(row)) for row in rows]
         found = standing_at(pipeline.name, told, None if when is None else _moment(when).isoformat())
         if found is None:
             known = checkpoints_in(settings, pipeline)
@@ -75,7 +75,8 @@ class Cut:
                 f"(`lakemark checkpoint list {pipeline.name}`)",
             )
         if when is None:
-            found = with_chunks(settings, pipeline, found, Coordinator(settings, pipeline).ledger.state().generations)
+            begun = [event for _, event in told if isinstance(event, GenerationStarted)]
+            found = with_chunks(settings, pipeline, found, begun)
         return cls(settings, pipeline, found)
 
     @property

@@ -62,21 +62,20 @@ def kept_of(settings: Settings, pipeline: Pipeline, participant: Participant) ->
     pins, places = pins_of(settings, pipeline), Tables.of(settings, pipeline)
     if (log := TableLog.open(participant.uri(settings))) is None:
         return None
-    retained_ = _versions(participant, retained_in(settings, pipeline), log)
-    looks = past_of(log.uri, retained_, partial(places.frozen, log.table_id))
-    versions, names = {*looks}, [past.names for past in looks.values() if past.lost is None]
-    for pin in pins:
-        assert pin.begun is not None, "pins_of says so"
-        for version in _versions(participant, [pin.begun.checkpoint], log):
-            versions.add(version)
-            listed = files_of(pipeline, pin, participant.name)
-            own = partial(_only, places.saved(pin.name, participant.name))
-            names.append(past_of(log.uri, [version], own)[version].names if listed is None else listed)
-    if not versions:
+    versions = _versions(participant, retained_in(settings, pipeline), log)
+    begun = ((pin, pin.begun) for pin in pins if pin.begun is not None)
+    pinned = [(pin, version) for pin, said in begun for version in _versions(participant, [said.checkpoint], log)]
+    if not versions and not pinned:
         return None
+    looks = past_of(log.uri, [*versions, log.version], partial(places.frozen, log.table_id))
+    names = [looks[version].names for version in versions if looks[version].lost is None]
+    for pin, version in pinned:
+        listed = files_of(pipeline, pin, participant.name)
+        own = partial(_only, places.saved(pin.name, participant.name))
+        names.append(past_of(log.uri, [version], own)[version].names if listed is None else listed)
     kept = {name: size for of_one in names for name, size in of_one.items()}
-    now = past_of(log.uri, [log.version])[log.version].names
-    return Kept(len(versions), kept, {name: size for name, size in kept.items() if name not in now})
+    older = {name: size for name, size in kept.items() if name not in looks[log.version].names}
+    return Kept(len({*versions, *(version for _, version in pinned)}), kept, older)
 
 
 def kept_in(settings: Settings, pipeline: Pipeline) -> dict[str, Kept]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -88,31 +89,30 @@ def add_file(settings: Settings, name: str, text: str) -> Path:
     Raises:
         TerminalError: the folder of pipeline files cannot be written.
     """
-    path = settings.pipelines / f"{name}.yaml"
-    scratch = path.with_name(f".{name}.new")
-    try:
-        scratch.write_text(text)
+
+    def linked(scratch: Path, path: Path) -> None:
         with suppress(FileExistsError):
             os.link(scratch, path)
         scratch.unlink()
-    except OSError as error:
-        raise _not_written(path, error) from error
-    return path
+
+    return _written(settings, name, text, linked)
 
 
-def write_file(settings: Settings, name: str, text: str) -> None:
-    """Replaces a pipeline's file, whole or not at all.
+def write_file(settings: Settings, name: str, text: str) -> Path:
+    """Makes or replaces a pipeline's file. Returns, Raises: see `add_file`."""
+    return _written(settings, name, text, os.replace)
 
-    Raises:
-        TerminalError: the folder of pipeline files cannot be written.
-    """
+
+def _written(settings: Settings, name: str, text: str, put: Callable[[Path, Path], None]) -> Path:
+    """Args: put: brings the whole file, the first path, to its place, the second one."""
     path = settings.pipelines / f"{name}.yaml"
     scratch = path.with_name(f".{name}.new")
     try:
         scratch.write_text(text)
-        scratch.replace(path)
+        put(scratch, path)
     except OSError as error:
         raise _not_written(path, error) from error
+    return path
 
 
 def declared_by(settings: Settings, name: str, text: str) -> Pipeline:
