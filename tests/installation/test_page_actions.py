@@ -58,16 +58,8 @@ def test_offsets_are_chosen_on_the_strip_and_read_again(
     installed: Installed, shown: Pipeline, browser: Browser
 ) -> None:
     frame = browser.open("shown")
-    strip = frame.locator("svg.choosable").first
-    strip.wait_for(timeout=30_000)
-    box = strip.bounding_box()
-    mouse = browser.page.mouse
-    mouse.move(box["x"] + 1, box["y"] + 8)
-    mouse.down()
-    mouse.move(box["x"] + box["width"] / 2, box["y"] + 8, steps=5)
-    mouse.up()
-    choice = frame.locator("p.choice")
-    [text] = re.findall(r"t-\w+-0:\d+-\d+", choice.inner_text())
+    browser.draw_over(frame.locator("svg.choosable").first, 0.5)
+    [text] = re.findall(r"t-\w+-0:\d+-\d+", frame.locator("p.choice").inner_text())
     dialog = browser.do("Backfill these offsets …", "Preview")
     assert dialog.get_by_label("Which").input_value() == text
     dialog.get_by_text(re.compile(r"\d+ records at most, in \d+ chunk")).wait_for(timeout=20_000)

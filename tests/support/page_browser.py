@@ -12,6 +12,7 @@ import requests
 from include.pipeline_file import Pipeline
 from tests.support.browser import FLAGS, find_browser
 from tests.support.installed import Installed
+from tests.support.waiting import wait_until
 
 
 @contextmanager
@@ -58,6 +59,20 @@ class Browser:
         if verb:
             dialog.get_by_role("button", name=verb, exact=True).click()
         return dialog
+
+    def draw_over(self, strip: Any, part: float) -> None:
+        """Draws from the left end of a strip over a part of it, as a person does who tries again if the page, which
+        is drawn anew every few seconds, moved it away just before."""
+
+        def chosen() -> bool:
+            if box := strip.bounding_box():  # None: it was replaced after it was found
+                self.page.mouse.move(box["x"] + 1, box["y"] + 8)
+                self.page.mouse.down()
+                self.page.mouse.move(box["x"] + part * box["width"], box["y"] + 8, steps=5)
+                self.page.mouse.up()
+            return bool(self.frame.locator("p.choice").count())
+
+        wait_until(chosen, 30)
 
     def ran(self, dag_id: str) -> tuple[str, str]:
         """The id and the end of the run that the page has just gone to."""
