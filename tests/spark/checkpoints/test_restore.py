@@ -105,6 +105,7 @@ def test_whoever_is_killed_in_the_middle_is_ended_by_the_same_command(world: Wor
     assert len(world.coordinator(pipeline).ledger.state().generations) == 1
 
 
+@pytest.mark.slow
 def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world: World) -> None:
     chance, photos = random.Random(5), []
     pipeline = with_tables(world, "ended", world.topic(2))
@@ -118,6 +119,7 @@ def test_a_reset_ends_it_too_and_the_next_batch_mends_what_has_no_rows_yet(world
     assert whole(photo(world, pipeline)) == whole(photos[0])
 
 
+@pytest.mark.slow
 def test_a_restore_whose_files_vanish_in_the_middle_can_be_ended_and_says_what_is_lost(world: World) -> None:
     chance, photos = random.Random(8), []
     pipeline = with_tables(world, "vanished", world.topic(2))

@@ -64,6 +64,7 @@ def test_a_savepoint_has_what_chunks_have_brought(world: World, kind: str) -> No
     assert whole(photo(world, new)) == whole(was)
 
 
+@pytest.mark.slow
 def test_a_promotion_brings_what_chunks_have_brought(world: World) -> None:
     pipeline, photos = three_batches(world, "filled_over", 33)
     create(world, pipeline, "s")

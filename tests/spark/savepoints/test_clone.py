@@ -47,7 +47,8 @@ def test_a_clone_goes_on_by_itself(world: World, kind: str) -> None:
     assert world.drain(pipeline) == 0
 
 
-@pytest.mark.parametrize("nth", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
+@pytest.mark.slow
+@pytest.mark.parametrize("nth", [1, 2, 4])
 def test_one_that_was_killed_is_ended_by_the_same_command(world: World, nth: int) -> None:
     pipeline, photos = three_batches(world, "cut", 2)
     create(world, pipeline, "s", "--at", "1")
@@ -70,6 +71,7 @@ def sections(name: str, **change: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_judged_before_anything_is_there(world: World) -> None:
     pipeline, photos = three_batches(world, "changed", 3)
     create(world, pipeline, "s")

@@ -36,11 +36,9 @@ def cut_over(world: World) -> Pipeline:
     return pipeline
 
 
-SLOW = [pytest.param(since, marks=pytest.mark.slow) for since in (gone_back, begun_as_a_clone)]
-
-
-@pytest.mark.parametrize("since", [cut_over, *SLOW])
-@pytest.mark.parametrize("batches", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("since", [cut_over, gone_back, begun_as_a_clone])
+@pytest.mark.parametrize("batches", [0, 1])
 def test_it_goes_on_where_it_was(world: World, since: Callable[[World], Pipeline], batches: int) -> None:
     pipeline = since(world)
     coordinator = world.coordinator(pipeline)
