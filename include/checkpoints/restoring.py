@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from include.checkpoints.effect import Effect, effect_of, verify_possible
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
-from include.lake.table_log import TableLog
-from include.protocol.batch import FENCE
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.errors import OffsetsExpired
 from include.protocol.first_offsets import FirstOffsets
@@ -85,9 +83,7 @@ class Restoring:
     @property
     def is_under_way(self) -> bool:
         """Whether a change of generation was decided, and is to be completed."""
-        coordinator = self.coordinator
-        log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()
-        return log is not None and log.marker(coordinator.pipeline.name, state.generation) == FENCE
+        return self._change.is_under_way
 
     @property
     def _origin(self) -> str:

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 
 from include.control.coordinator import Coordinator
+from include.control.generation_change import GenerationChange
 from include.fault_points import fault_point
 from include.lake.stores import files_at
-from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -148,10 +148,7 @@ def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
 
 def _verify_not_needed(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Checks that no change of generation is under way that brings the savepoint's rows."""
-    coordinator = Coordinator(settings, pipeline)
-    if (log := TableLog.open(coordinator.tables.target)) is None:
-        return
-    begun = log.begun_after(pipeline.name, coordinator.ledger.state().generation)
+    begun = GenerationChange(Coordinator(settings, pipeline), create_target=lambda: None).under_way
     if begun is None or begun.savepoint != name:
         return
     again = f"`lakemark savepoint restore {pipeline.name} {name} --reason ...`"

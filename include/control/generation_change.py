@@ -54,6 +54,18 @@ class GenerationChange:
     fence_target: Commit = commit_markers
     accepted: frozenset[str] = frozenset()
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a change was decided, and is to be completed."""
+        log, state = self._target_log(), self.settler.ledger.state()
+        return log is not None and log.marker(self._name, state.generation) == FENCE
+
+    @property
+    def under_way(self) -> GenerationStarted | None:
+        """What was decided and is to be completed; None: nothing, or the fence's metadata has expired."""
+        log, state = self._target_log(), self.settler.ledger.state()
+        return None if log is None else log.begun_after(self._name, state.generation)
+
     def preview(self, decide: DecideStart) -> GenerationStarted:
         """How the generation would begin. Writes nothing. Raises as `begin` does."""
         log, state = self._target_log(), self.settler.ledger.state()
@@ -85,7 +97,7 @@ class GenerationChange:
             self.preview(decide)  # what must not be decided makes no table
             self.create_target()
         for _ in range(RACES_MAX):
-            if not self._is_fenced():
+            if not self.is_under_way:
                 self._settle_pending()
             log, state = self._target_log(), self.settler.ledger.state()
             assert log is not None
@@ -216,10 +228,6 @@ class GenerationChange:
         That does not stop the change."""
         with suppress(CountsDisagree):
             self.settler.settle_pending()
-
-    def _is_fenced(self) -> bool:
-        log, state = self._target_log(), self.settler.ledger.state()
-        return log is not None and log.marker(self._name, state.generation) == FENCE
 
     def _verify_not_purged(self, log: TableLog, state: LedgerState, started: GenerationStarted) -> None:
         """Checks the very version of the target that the fence must follow, so that nothing is purged in between."""

@@ -130,9 +130,8 @@ class Promoting:
 
     def _completed(self) -> Promoted | None:
         """Completes a change that was decided and not ended; None: there is none."""
-        coordinator = Coordinator(self.settings, self.over)
-        log, state = TableLog.open(coordinator.tables.target), coordinator.ledger.state()
-        begun = None if log is None else log.begun_after(self.over.name, state.generation)
+        change = GenerationChange(Coordinator(self.settings, self.over), create_target=lambda: None)
+        begun = change.under_way
         if begun is None or begun.cut_over_to != self.new.name:
             return None
 
@@ -145,7 +144,7 @@ class Promoting:
                 action="run the same again",
             )
 
-        started, _ = GenerationChange(coordinator, create_target=lambda: None).begin(never)
+        started, _ = change.begin(never)
         assert started.savepoint is not None, "a cut over names one"
         for pipeline in (self.over, self.new):
             end_turn(self._ledger(pipeline), self._holder)
