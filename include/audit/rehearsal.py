@@ -17,6 +17,7 @@ from include.participants.catalog import places_of
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.savepoints import Savepoint
+from include.savepoints.beginning import verify_alone
 from include.savepoints.checking import checked
 from include.savepoints.cloning import Cloning
 from include.savepoints.rehearsals import Rehearsal, record
@@ -34,6 +35,7 @@ def rehearse(settings: Settings, pipeline: Pipeline, name: str, say: Callable[[s
     Raises:
         TerminalError: there is no such savepoint. OSError: the store refuses.
     """
+    verify_alone(pipeline, "restore the savepoint in its own pipeline, or in a lake of its own")
     began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     found = checked(settings, pipeline, name, is_deep=True, say=say)
     problems = list(found.problems)

@@ -12,6 +12,7 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.participants.fence import Fence
+from include.participants.participant import POINT
 from include.participants.verdicts import Verdict, verdict
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -48,13 +49,14 @@ class Effect:
 
     started: GenerationStarted
     tables: Sequence[TableEffect]
+    left: Sequence[Verdict]  # tables that the pipeline file no longer names
     undone: Sequence[str]  # the names of checkpoints that came after, in the generation that ends
     read_again: Sequence[OffsetRange]
 
     @property
     def lines(self) -> Iterator[str]:
         """It, for people."""
-        yield from map(str, self.tables)
+        yield from map(str, [*self.tables, *self.left])
         undone = f"{self.undone[0]} to {self.undone[-1]}" if self.undone else "none"
         yield f"batches that are undone: {len(self.undone):,} ({undone})"
         again = sum(one.width for one in self.read_again)
@@ -63,6 +65,7 @@ class Effect:
     def to_json(self) -> JsonObject:
         return {
             "tables": [table.to_json() for table in self.tables],
+            "left": [one.to_json() for one in self.left],
             "batches_undone": [*self.undone],
             "read_again": [one.to_json() for one in self.read_again],
         }
@@ -91,9 +94,15 @@ def effect_of(
         rows = [0 if table is None else rows_in(table) for table in (now, past)]
         gone, back = len(files[0] - files[1]), len(files[1] - files[0])
         tables.append(TableEffect(judged, (rows[0], rows[1]), files_gone=gone, files_back=back))
+    known = {table.verdict.table for table in tables}
+    left = [
+        Verdict(name, "leave", "the pipeline file no longer names it: it stays as it is, with what came later")
+        for name, stood in to.all_positions(POINT).items()
+        if name not in known and stood.version is not None
+    ]
     same = [c for c in checkpoints_in(settings, pipeline) if c.key.generation == state.generation]
     undone = [c.name for c in same if (c.point.version or 0) > (to.point.version or 0)]
-    return Effect(started, tables, undone, _read_again(state, started.start_offsets))
+    return Effect(started, tables, left, undone, _read_again(state, started.start_offsets))
 
 
 def verify_possible(pipeline: str, verdicts: Sequence[Verdict]) -> None:

@@ -16,6 +16,8 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, checkpoints_of
 from include.protocol.json_data import JsonObject
+from include.protocol.ledger_events import Event
+from include.protocol.ledger_rows import from_row
 from include.protocol.participants import NOWHERE, Position
 from include.settings import Settings
 
@@ -58,6 +60,12 @@ class Listed:
             "lost": self.lost,
             "until": self.until,
         }
+
+
+def told_in(settings: Settings, pipeline: Pipeline) -> list[tuple[str, Event]]:
+    """All events of the pipeline's ledger, each with when it was recorded (ISO 8601, UTC)."""
+    rows = Ledger(Tables.of(settings, pipeline).ledger).rows()
+    return [(row["recorded_at"].isoformat(), from_row(row)) for row in rows]
 
 
 def checkpoints_in(settings: Settings, pipeline: Pipeline) -> list[Checkpoint]:

@@ -10,11 +10,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from include.checkpoints.listing import checkpoints_in, position_at
+from include.checkpoints.listing import checkpoints_in, position_at, told_in
 from include.checkpoints.shelf import taken
 from include.checkpoints.standing_now import with_chunks
 from include.lake.delta_tables import OpenedTable, open_table
-from include.lake.ledger import Ledger
 from include.lake.several_tables import NamedTable, query_tables
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
@@ -26,7 +25,6 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, standing_at
 from include.protocol.errors import TableDamaged, TerminalError
 from include.protocol.ledger_events import GenerationStarted
-from include.protocol.ledger_rows import from_row
 from include.settings import Settings
 
 _BATCH, _SAVEPOINT = "batch:", "savepoint:"
@@ -59,8 +57,7 @@ class Cut:
         if when is not None and when.startswith(_SAVEPOINT):
             name = when.removeprefix(_SAVEPOINT)
             return cls(settings, pipeline, taken(settings, pipeline, name).checkpoint, name)
-        rows = Ledger(Tables.of(settings, pipeline).ledger).rows()
-        told = [(row["recorded_at"].isoformat(), from_row(row)) for row in rows]
+        told = told_in(settings, pipeline)
         found = standing_at(pipeline.name, told, None if when is None else _moment(when).isoformat())
         if found is None:
             known = checkpoints_in(settings, pipeline)

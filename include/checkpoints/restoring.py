@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.checkpoints.effect import Effect, effect_of, verify_possible
 from include.control.coordinator import Coordinator
@@ -13,6 +13,7 @@ from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
+from include.protocol.reading_began import reading_began
 from include.protocol.restoring import go_back, verify_no_backfill
 
 
@@ -22,7 +23,7 @@ class Restoring:
 
     Args:
         to: the checkpoint. reason: a person's. started_by: who it is. origin: of the generation; None: it says which
-            checkpoint it is.
+            checkpoint it is. first: of a clone: where the reading of these rows began. rules: see `GenerationStarted`.
     """
 
     coordinator: Coordinator
@@ -30,6 +31,8 @@ class Restoring:
     reason: str
     started_by: str
     origin: str | None = None
+    first: FirstOffsets | None = None
+    rules: str | None = None
 
     def preview(self) -> Effect:
         """What would change. Writes nothing. Raises as `restore` does."""
@@ -59,11 +62,11 @@ class Restoring:
 
     def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
         verify_no_backfill(self.to.pipeline, state)
-        first = FirstOffsets.of(self.coordinator.ledger.events(), state)
+        first = self.first or reading_began(self.coordinator.ledger.events(), state)
+        who = {"reason": self.reason, "started_by": self.started_by}
         try:
-            return go_back(
-                state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
-            )
+            started = go_back(state, self.to, source, first=first, origin=self._origin, **who)
+            return replace(started, first=self.first, rules=self.rules)
         except OffsetsExpired as error:
             raise self._with_the_archive(error) from error
 

@@ -29,6 +29,10 @@ class OnShelf:
     savepoint: Savepoint | None  # None: it was begun and not ended, or its manifest is damaged
     damage: str | None = None
 
+    def brought_from(self, pipeline: Pipeline) -> str | None:
+        """The pipeline whose rows these are, brought to be promoted over this one; None: it is a savepoint of it."""
+        return None if self.begun is None or self.begun.pipeline == pipeline.name else self.begun.pipeline
+
 
 def on_shelf(settings: Settings, pipeline: Pipeline) -> list[OnShelf]:
     """All savepoints of a pipeline, oldest first; also those that were begun and not ended. Raises OSError: the store
@@ -57,7 +61,7 @@ def taken(settings: Settings, pipeline: Pipeline, name: str) -> Savepoint:
     """The savepoint of a name.
 
     Raises:
-        TerminalError: there is none, it was not ended, or its manifest is damaged.
+        TerminalError: there is none, it was not ended, it is what a promotion has brought, or its manifest is damaged.
     """
     verify_name(pipeline.name, name)
     shelf = Tables.of(settings, pipeline).savepoints
@@ -71,8 +75,18 @@ def taken(settings: Settings, pipeline: Pipeline, name: str) -> Savepoint:
             found=found.damage,
             action=f"bring the file back from a copy; or give the savepoint up: {drop}",
         )
+    if found.begun is not None and (new := found.brought_from(pipeline)) is not None:
+        raise TerminalError(
+            what="this is no savepoint: it holds another pipeline's rows, for a promotion that did not end",
+            where=f"{pipeline.name}, {found.folder}",
+            expected=f"a savepoint of {pipeline.name}",
+            found=f"rows of {new}, brought by {found.begun.created_by} at {found.begun.created_at}",
+            action=f"run the promotion again: `lakemark promote {new} --over {pipeline.name} --reason ...`; or give it "
+            f"up: {drop}",
+        )
     if found.savepoint is None and found.begun is not None:
         copy = " --copy" if found.begun.is_copy else ""
+        copy += " --deep" if found.begun.is_deep else ""
         end = f"`lakemark savepoint create {pipeline.name} --name {name}{copy}`"
         raise TerminalError(
             what="this savepoint was begun and not ended",
@@ -104,7 +118,7 @@ def pins_of(settings: Settings, pipeline: Pipeline) -> list[OnShelf]:
     for one in on_shelf(settings, pipeline):
         if one.begun is None:
             raise _unknown(pipeline, one, BEGUN, one.damage or "none")
-        if one.savepoint is None or not one.begun.is_copy:
+        if one.brought_from(pipeline) is None and (one.savepoint is None or not one.begun.is_copy):
             found.append(one)
     return found
 

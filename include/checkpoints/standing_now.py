@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
+from include.participants.fence import with_chunks_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import BatchKey
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.participants import NOWHERE, Position
@@ -40,8 +40,8 @@ def with_chunks(
     positions = dict(found.positions)
     for participant in Catalog.of(pipeline).before:
         stood = positions.get(participant.name, NOWHERE)
-        if (own := TableLog.open(participant.uri(settings))) is not None:
-            positions[participant.name] = _with(stood, own, pipeline.name, keys)
+        now = with_chunks_of(stood, participant.uri(settings), pipeline.name, keys.__contains__)
+        positions[participant.name] = now
     newest = chunks[0]
     key = newest.metadata.batch.key
     return replace(
@@ -71,15 +71,3 @@ def _chunks_in(log: TableLog, pipeline: str, since: int) -> Iterator[LandedCommi
             return
         if commit.metadata.batch.is_chunk and (version > gone or (back_to is not None and version <= back_to)):
             yield commit
-
-
-def _with(stood: Position, log: TableLog, pipeline: str, keys: set[BatchKey]) -> Position:
-    """Where a table stands with what chunks have left there."""
-    if stood.identity not in (None, log.table_id):
-        return stood
-    for commit in log.landed_commits(pipeline):
-        if commit.table_version <= (-1 if stood.version is None else stood.version):
-            return stood
-        if commit.metadata.batch.key in keys:
-            return replace(stood, version=commit.table_version, identity=log.table_id)
-    return stood

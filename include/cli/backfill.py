@@ -54,8 +54,7 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         report(options, [chunk.to_json() for chunk in chunks], map(chunk_line, chunks))
         return 0
     if options.resume is not None:
-        planned = backfills.settler.ledger.state().backfill(pipeline.name, options.resume)
-        return _run(settings, options, backfills, planned)
+        return _run(settings, options, backfills, backfills.resume(options.resume))
     request = BackfillRequest(
         ranges=options.ranges,
         since=options.since,

@@ -30,7 +30,7 @@ from include.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     try:
         code = _done(options)
         sys.stdout.flush()  # here, where an error can still be met
@@ -46,6 +46,19 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # of `lakemark status | head -1`, say. The interpreter's end flushes again: to nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    """The options of a command. Where one takes several names, more of them may follow an option: argparse takes those
+    alone that come in one go."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    named = getattr(options, "pipeline", None)
+    if rest and isinstance(named, list) and not any(one.startswith("-") for one in rest):
+        options.pipeline = [*named, *rest]
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
 
 
 def _done(options: argparse.Namespace) -> int:

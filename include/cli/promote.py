@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from include.cli.ledger import generation_lines
 from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
@@ -34,10 +35,6 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
     def listen(fact: JsonObject) -> None:
         say(told(fact))
 
-    def write() -> None:
-        if text is not None:
-            write_file(settings, over.name, text)
-
     promoting = Promoting(
         settings,
         new,
@@ -47,7 +44,7 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
         started_by=who(),
         listen=listen,
         say=say,
-        write_file=write,
+        write_file=None if text is None else partial(write_file, settings, over.name, text),
     )
     if options.dry_run:
         found = promoting.preview()

@@ -119,22 +119,23 @@ def rehearse(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def restore(settings: Settings, options: argparse.Namespace) -> int:
+    from include.participants.program import rules_of
     from include.savepoints.beginning import write_file
     from include.savepoints.program import kept_file, verify_program
     from include.savepoints.restoring import restoring
 
     pipeline, name = named_pipeline(settings, options.pipeline), options.savepoint
-    text = None
+    text, rules = None, None
     if options.write_file:
         text, pipeline = kept_file(settings, pipeline, name)
+        rules = rules_of(settings, pipeline)
     if not options.keep_file:
         verify_program(settings, pipeline, name)
-    back = restoring(settings, pipeline, name, reason=options.reason, started_by=who())
-    if text is not None and not options.dry_run:
-        if not back.is_under_way:
-            back.preview()  # what is refused writes no file
+    back = restoring(settings, pipeline, name, reason=options.reason, started_by=who(), rules=rules)
+    code = report_restore(options, back)
+    if text is not None and not options.dry_run:  # after the rows: the next batch asks whether it was written
         write_file(settings, pipeline.name.removesuffix(LANDING), text)
-    return report_restore(options, back)
+    return code
 
 
 def clone(settings: Settings, options: argparse.Namespace) -> int:
@@ -179,7 +180,8 @@ def _line(one: Seen) -> str:
         return f"{found.name}  broken: {one.lost}"
     begun = found.begun
     size = f"{found.savepoint.bytes / 1e6:,.1f} MB" if found.savepoint is not None else ""
-    state = "whole" if one.lost is None else f"broken: {one.lost}" if found.savepoint is not None else one.lost
+    is_ended = found.savepoint is not None and not one.is_brought
+    state = "whole" if one.lost is None else f"broken: {one.lost}" if is_ended else one.lost
     if one.lost is None and one.moved_on is not None:
         state = f"whole; but {one.moved_on} is another table now: it can be cloned, and not restored"
     reason = f"  ({begun.reason})" if begun.reason else ""

@@ -9,19 +9,19 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from include.control.deliveries import deliver
 from include.control.expired_offsets import with_other_holders
 from include.control.generation_change import GenerationChange
 from include.control.new_beginnings import continue_after_a_loss, continue_in_the_new_form
 from include.control.settling import Settler
-from include.control.turns import turn_now, wait_for_turn
+from include.control.turns import NotOurTurnError, verify_turn, wait_for_turn
 from include.fault_points import fault_point
 from include.lake.lakes import verify_lake, verify_whole
 from include.lake.table_log import TableLog
 from include.participants.heads import heads_of
 from include.participants.point import verify_point
+from include.participants.program import verify_file_written
 from include.participants.records import ARCHIVE
 from include.pipeline_file import LANDING, find_pipeline
 from include.protocol.batch import BatchKey
@@ -168,9 +168,8 @@ class Coordinator(Settler):
 
         def decide(state: LedgerState) -> list[Event]:
             nonlocal found
-            turn = turn_now(state, datetime.now(UTC))
-            if state.pending is None and turn is not None and turn.holder != self.holder:
-                raise _NotOurTurnError
+            if state.pending is None:
+                verify_turn(state, self.holder)
             if state.pending is not None and state.pending.batch.key != settled:
                 found = state.pending.batch.key
                 return []
@@ -182,7 +181,7 @@ class Coordinator(Settler):
             self.ledger.append(decide, about=None)
         except _HasMovedOnError:
             return self._decide_and_record(settled, ignore_merge_every)
-        except _NotOurTurnError:
+        except NotOurTurnError:
             wait_for_turn(self.ledger, log.info)
             return self._decide_and_record(settled, ignore_merge_every)
         assert found is not None
@@ -200,6 +199,7 @@ class Coordinator(Settler):
             _HasMovedOnError: others have moved the ledger on since it was read.
         """
         name, limits = self.pipeline.name, self.pipeline.source.limits
+        verify_file_written(self.settings, self.pipeline, state)
         verify_ledger_not_behind(name, state, before.marker(name, state.generation) if before else None)
         landed = self.landing_source()
         source = source_extent(self.pipeline.source) if landed is None else landed.extent(state)
@@ -262,10 +262,6 @@ class Coordinator(Settler):
         """Where a hole in the archive begins: the pipeline file left it out for a time, and nobody has filled it."""
         stands = self.ledger.recent().positions.get(ARCHIVE)
         return hole_in(ARCHIVE, self.ledger.events(), topic_ids) if stands is not None and stands.left_out else {}
-
-
-class _NotOurTurnError(Exception):
-    """Somebody has a turn, so nothing is planned now."""
 
 
 class _HasMovedOnError(Exception):

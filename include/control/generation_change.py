@@ -24,13 +24,13 @@ from include.protocol.acceptance import Lack, lacks_of_the_target, verify_accept
 from include.protocol.batch import FENCE
 from include.protocol.beginnings import positions_to_begin_with
 from include.protocol.errors import CountsDisagree, RetryableError
-from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import EARLIEST, Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.left_out import known, told_since
 from include.protocol.maintenance import purged_from, verify_reset_not_purged
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
+from include.protocol.reading_began import reading_began
 from include.protocol.restoring import positions_after
 from include.protocol.settlement import TargetView, rollback_of, verify_ledger_not_behind
 
@@ -179,7 +179,7 @@ class GenerationChange:
         return lacks_of_the_target(self._name, point.name, state, view)
 
     def _verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: Sequence[Lack]) -> None:
-        first = FirstOffsets.of(self.settler.ledger.events(), state) if lacks and started.origin == EARLIEST else None
+        first = reading_began(self.settler.ledger.events(), state) if lacks and started.origin == EARLIEST else None
         gone = first.lost_before_all(started.start_offsets) if first is not None else []
         archive, landing = self.settler.pipeline.archive, self.settler.pipeline.landing_name
         holders = {"archive": archive, "landing": landing}  # of what Kafka has dropped

@@ -20,6 +20,7 @@ from include.pipeline_file.tables import Tables
 from include.protocol.backfill import Backfill
 from include.protocol.batch import FENCE, Batch, BatchKey
 from include.protocol.ledger_events import (
+    PROMOTION,
     BackfillPlanned,
     BatchCommitted,
     BatchPlanned,
@@ -188,7 +189,7 @@ class QuarantineStates:
         and the later judgement counts. A backfill may have been a replay of single records: it overrides no judgement.
         """
         known = {event.batch.generation for event in self._own_events if isinstance(event, BatchPlanned)}
-        known |= {-number for number in self.state.backfills}
+        known |= {-event.backfill.number for event in self._own_events if isinstance(event, BackfillPlanned)}
         found = database.execute("SELECT DISTINCT generation, batch_id FROM aside ORDER BY ALL").fetchall()
         unknown = [BatchKey(*key) for key in found if key[0] not in known]
         if not unknown:
@@ -227,8 +228,24 @@ class QuarantineStates:
         return _Landed(batch.key, batch.ranges if reads_whole else (), batch.topic_ids, set_aside)
 
     def landed_chunks(self, backfill: Backfill) -> list[Batch]:
-        """The chunks of a backfill that have landed, by their markers in the target."""
-        return list(filter(self._has_landed, map(backfill.batch, range(len(backfill.chunks)))))
+        """The chunks of a backfill that have landed: by their markers in the target; or, if its own table took the
+        target's place, all of them, unless that was undone."""
+        chunks = map(backfill.batch, range(len(backfill.chunks)))
+        if self._is_swapped(backfill):
+            return [] if self._is_swapped_back(backfill) else list(chunks)
+        return list(filter(self._has_landed, chunks))
+
+    def _is_swapped_back(self, backfill: Backfill) -> bool:
+        """Whether the tables went back to before a backfill's table took the target's place. Later ones that took it
+        brought good records only."""
+        origin, version = f"{PROMOTION}{backfill.number}", None
+        later: list[Event] = []
+        for event in self.events:
+            if isinstance(event, GenerationStarted) and event.origin == origin:
+                version, later = event.target_version, []
+            elif not _promotes(event):
+                later.append(event)
+        return version is not None and is_gone(version, versions_gone(later))
 
     def _is_swapped(self, backfill: Backfill) -> bool:
         return self.state.backfills[backfill.number].outcome == "swapped"

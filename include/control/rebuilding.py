@@ -52,6 +52,7 @@ class LedgerRebuild(GenerationChange):
             told = TargetsWord(self.settler.settings, self.settler.pipeline, log)
             generation = log.newest_generation(self._name, told.newest_generation_of_rows)
             stands = told.stands(generation)
+            self._end_restore(log, stands.begun)
             landed, begun = stands.landed, stands.begun
             rows = {} if landed or begun else told.offsets_of_rows(stands.generation, source)
             started = rebuild(
@@ -87,6 +88,12 @@ class LedgerRebuild(GenerationChange):
         fault_point("rebuild.set_aside")
         self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
+
+    def _end_restore(self, log: TableLog, begun: GenerationStarted | None) -> None:
+        """Brings the rows of the other tables that a restore or a promotion was to bring, if it was interrupted after
+        the target had its own: the fences of a rebuild bring none. Args: begun: the target's newest word."""
+        if begun is not None and begun.is_restore and not begun.is_clone:
+            self._fence(begun).raise_in_all(log, begun.form, is_decided=True)
 
     def _refuse_sound_ledger(self, log: TableLog | None) -> None:
         try:

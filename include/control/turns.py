@@ -57,6 +57,17 @@ def wait_for_turn(ledger: Ledger, say: Callable[[str], None]) -> None:
         _outlast(ledger)
 
 
+class NotOurTurnError(Exception):
+    """Somebody has a turn, so nothing is planned now."""
+
+
+def verify_turn(state: LedgerState, holder: str | None = None) -> None:
+    """Raises NotOurTurnError: somebody else than `holder` has a turn. Whoever catches it calls `wait_for_turn`."""
+    turn = turn_now(state, datetime.now(UTC))
+    if turn is not None and turn.holder != holder:
+        raise NotOurTurnError
+
+
 def turn_now(state: LedgerState, now: datetime) -> TurnTaken | None:
     """The turn that somebody has now. Pure."""
     turn = state.turn

@@ -17,10 +17,10 @@ from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.batch import FENCE, FORM, app_id, ended_id
+from include.protocol.batch import FENCE, FORM, BatchKey, app_id, ended_id
 from include.protocol.errors import TerminalError
 from include.protocol.generations import fence_metadata
-from include.protocol.ledger_events import FIRST_GENERATION, GenerationStarted
+from include.protocol.ledger_events import FIRST_GENERATION, PROMOTION, GenerationStarted
 from include.protocol.participants import NEVER, NOWHERE, Position, Stamp, Where
 from include.settings import Settings
 
@@ -30,10 +30,18 @@ Pasts = Mapping[str, BringBack]  # by the participant's name
 
 def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStarted) -> GenerationStarted:
     """The start of a generation, as the ledger records it: after a cut over, its tables stand where its fences have
-    brought the rows. If a log no longer says where that was, nothing is said of any table."""
+    brought the rows; after a promotion, where the chunks have left them that made the new table. If a log no longer
+    says where a fence was, nothing is said of any table."""
+    if started.is_promotion and started.positions is not None:
+        number = int(started.origin.removeprefix(PROMOTION))
+        positions = dict(started.positions)
+        for one in Catalog.of(pipeline).before:
+            stood, table = positions.get(one.name, NOWHERE), one.uri(settings)
+            positions[one.name] = with_chunks_of(stood, table, pipeline.name, lambda key: -key.generation == number)
+        return replace(started, positions=positions)
     if not started.is_cut_over:
         return started
-    positions = {}
+    found = {}
     for participant in Catalog.of(pipeline).before:
         position = (started.positions or {}).get(participant.name, NOWHERE)
         if position.version is not None:
@@ -43,8 +51,25 @@ def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStar
             if (version := next(fences, None)) is None:
                 return replace(started, positions=None)
             position = replace(position, version=version)
-        positions[participant.name] = position
-    return replace(started, positions=positions)
+        found[participant.name] = position
+    return replace(started, positions=found)
+
+
+def with_chunks_of(stood: Position, table: LakeUri, pipeline: str, are_its: Callable[[BatchKey], bool]) -> Position:
+    """Where a table before the point stands with what chunks have left there since it stood at a position.
+
+    Args:
+        are_its: whether a batch is one of the chunks.
+    """
+    log = TableLog.open(table)
+    if log is None or stood.identity not in (None, log.table_id):
+        return stood
+    for commit in log.landed_commits(pipeline):
+        if commit.table_version <= (-1 if stood.version is None else stood.version):
+            return stood
+        if are_its(commit.metadata.batch.key):
+            return replace(stood, version=commit.table_version, identity=log.table_id)
+    return stood
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from include.settings import Settings
 # the changes that no route takes (with a route: that this route takes).
 Takes = Literal["records", "set aside", "all changes", "changes"]
 POINT = "target"  # the name of every pipeline's commit point
+_PLACE = "lake://"  # a route's table is called by its place
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,8 @@ class Participant:
     def spec(self) -> TableSpec | AppendSpec:
         """What the table is."""
         return self.make_spec()
+
+
+def is_of_route(name: str) -> bool:
+    """Whether a participant of this name takes some of the target's changes."""
+    return name.startswith(_PLACE)

@@ -7,6 +7,9 @@ import json
 
 from include.pipeline_file import Pipeline
 from include.pipeline_file.transform_file import read_transform
+from include.protocol.errors import TerminalError
+from include.protocol.json_data import JsonObject
+from include.protocol.ledger_state import LedgerState
 from include.settings import Settings
 
 # Where records come from, and how fast, decides nothing about rows. Logins stay out of digests.
@@ -19,20 +22,47 @@ def program_of(settings: Settings, pipeline: Pipeline, suite: str | None) -> str
     Args:
         suite: fingerprint of the quality suite; None: there is none.
     """
-    transform = None
-    if pipeline.transform is not None:
-        transform = read_transform(settings, pipeline)
-    parts = {
+    parts = {**_rules(settings, pipeline), "suite": suite, "code": settings.code_version}
+    return digest_of(json.dumps(parts, sort_keys=True))
+
+
+def rules_of(settings: Settings, pipeline: Pipeline) -> str:
+    """The digest of what the pipeline's file and its transform say of rows."""
+    return digest_of(json.dumps(_rules(settings, pipeline), sort_keys=True))
+
+
+def verify_file_written(settings: Settings, pipeline: Pipeline, state: LedgerState) -> None:
+    """Checks that the pipeline's file is the one that a restore or a promotion was to write after its rows.
+
+    Raises:
+        TerminalError: it is another one. The first batch would go on by other rules than those of the rows.
+    """
+    begun = state.generations[-1] if state.generations and state.next_batch_id == 0 else None
+    if begun is None or begun.rules is None or begun.rules == rules_of(settings, pipeline):
+        return
+    name = pipeline.name
+    again = f"lakemark savepoint restore {name} {begun.savepoint} --write-file"
+    if begun.is_cut_over:
+        again = f"lakemark promote {begun.cut_over_to} --over {name} --write-file"
+    raise TerminalError(
+        what="the tables have rows of other rules than those of the pipeline file, which was to be written with them",
+        where=f"{name} generation {begun.generation}, from: {begun.origin}",
+        expected="the file as that was to write it; it was interrupted before, or this machine has the file of before",
+        found="another one",
+        action=f"run the same again, it writes the file: `{again} --reason ...`; or bring the file here from where it "
+        f"was written; or go on by the file as it is: `lakemark reset {name} --from committed --reason ...`",
+    )
+
+
+def _rules(settings: Settings, pipeline: Pipeline) -> JsonObject:
+    return {
         "source": pipeline.source.model_dump(mode="json", exclude=_OF_READING),
         "change": pipeline.change.model_dump(mode="json"),
         "target": pipeline.target.model_dump(mode="json"),
         "quality": pipeline.quality.model_dump(mode="json", include={"on_fail"}),
         "transform": pipeline.transform and pipeline.transform.model_dump(mode="json"),
-        "transform_text": transform,
-        "suite": suite,
-        "code": settings.code_version,
+        "transform_text": None if pipeline.transform is None else read_transform(settings, pipeline),
     }
-    return digest_of(json.dumps(parts, sort_keys=True))
 
 
 def digest_of(*parts: str | None) -> str:

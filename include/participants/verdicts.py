@@ -12,8 +12,8 @@ from include.protocol.errors import SchemaChanged
 from include.protocol.json_data import JsonMapping, JsonObject
 
 # keep: it is as the file declares it. migrate: the next batch adds columns. rebuild: it begins without rows.
-# impossible: rows of such a table cannot be gone on with.
-Kind = Literal["keep", "migrate", "rebuild", "impossible"]
+# leave: the file no longer names it, and it stays as it is. impossible: rows of such a table cannot be gone on with.
+Kind = Literal["keep", "migrate", "rebuild", "leave", "impossible"]
 _OF_HISTORY = {VALID_FROM, VALID_TO, IS_CURRENT}
 
 

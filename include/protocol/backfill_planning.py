@@ -7,11 +7,11 @@ from itertools import chain
 
 from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TerminalError
-from include.protocol.first_offsets import FirstOffsets
-from include.protocol.ledger_events import Event, GenerationStarted
+from include.protocol.ledger_events import Event
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, share_by_lag
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.reading_began import reading_began
 
 CHUNKS_MAX = 1000  # Airflow maps a task at most 1024 times (core.max_map_length)
 
@@ -97,17 +97,16 @@ def everything(
         OffsetsExpired: Kafka no longer holds all of it, and nobody has given up the rest. TerminalError: a topic was
             re-created, and the table still has rows of the old one.
     """
-    events = tuple(events)
-    if gone := _topics_gone(events):
+    first = reading_began(events, state)
+    if first.recreated:
         raise TerminalError(
             what="the table holds rows of a topic that is gone, so it cannot be built again",
-            where=f"{pipeline}, {', '.join(gone)}",
+            where=f"{pipeline}, {', '.join(first.recreated)}",
             expected="the same topics that the table was built from",
             found="topics that were re-created since then, under the same names",
             action="backfill what Kafka holds into the table itself (`--range`, `--since`); for a table with the new "
             "topic alone, name another `target.table`",
         )
-    first = FirstOffsets.of(events, state)
     found = []
     for tp, end in sorted(state.committed_offsets.items()):
         start, extent = first.offsets.get(tp, 0), source.partitions.get(tp)
@@ -127,15 +126,6 @@ def everything(
         if start < end:
             found.append(OffsetRange(*tp, start, end))
     return found
-
-
-def _topics_gone(events: Iterable[Event]) -> list[str]:
-    """Topics that were re-created after reading began, or after the last table took the target's place."""
-    found: set[str] = set()
-    for event in events:
-        if isinstance(event, GenerationStarted):
-            found = set() if event.origin.startswith("backfill") else found | set(event.recreated)
-    return sorted(found)
 
 
 def of_batches(pipeline: str, batches: Sequence[Batch], first: int, last: int) -> list[OffsetRange]:

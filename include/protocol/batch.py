@@ -29,6 +29,11 @@ def ended_id(pipeline: str, generation: int) -> str:
     return f"{app_id(pipeline, generation)}/ended"
 
 
+def begun_id(pipeline: str, backfill: int) -> str:
+    """The `appId` of which the target has a number once a backfill's chunks may run."""
+    return f"lakemark/{pipeline}/b{backfill}/begun"
+
+
 class BatchKey(NamedTuple):
     """Identifies a batch of a pipeline. It is all that tasks pass to each other."""
 

@@ -259,16 +259,22 @@ def _spans(checkpoints: Sequence[Checkpoint]) -> str:
     return ", ".join(f"{of_one[0]} to {of_one[-1]}" for of_one in names.values())
 
 
-def retained(checkpoints: Sequence[Checkpoint], count: int | None, since: str | None) -> Sequence[Checkpoint]:
+def retained(
+    checkpoints: Sequence[Checkpoint], count: int | None, since: str | None, stood: Checkpoint | None = None
+) -> Sequence[Checkpoint]:
     """The checkpoints that a pipeline keeps.
 
     Args:
-        checkpoints: oldest first. count: so many of the newest. since: those that were committed from then on, and the
-            newest one before, which was the state at that moment. None: no such rule; without any rule, none is kept.
+        checkpoints: oldest first. count: so many of the newest. since: those that were committed from then on, and
+            where the tables stood at that moment. None: no such rule; without any rule, none is kept. stood: see
+            `standing_at`; None: at the newest one before.
     """
     if count is not None:
         return checkpoints[-count:]
     if since is None:
         return ()
     before = [n for n, c in enumerate(checkpoints) if c.committed_at is not None and c.committed_at <= since]
-    return checkpoints[before[-1] if before else 0 :]
+    later = checkpoints[before[-1] + 1 if before else 0 :]
+    if stood is None and before:
+        stood = checkpoints[before[-1]]
+    return later if stood is None or stood in later else [stood, *later]

@@ -19,10 +19,11 @@ FORMAT = 1
 _OPTIONAL = ("quality", "set_aside", "history", "truncated", "digest", "revision", "made_from")
 Role = str  # of a participant: see `include.participants`
 FENCE_ROLE = "fence"  # the commit that ends a generation (see `generations`)
+BEGUN_ROLE = "backfill begun"  # whoever takes the table's rows away looks for open backfills before this, or sees one
 CANCEL_ROLE = "backfill cancelled"  # after this commit, no chunk of the backfill can land
 MAINTENANCE_ROLE = "maintenance"  # this commit changes no row that a reader sees
 CLONE_ROLE = "clone"  # the first commit of a table that began with the rows of another pipeline's savepoint
-_OF_NO_BATCH = (FENCE_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE, CLONE_ROLE)
+_OF_NO_BATCH = (FENCE_ROLE, BEGUN_ROLE, CANCEL_ROLE, MAINTENANCE_ROLE, CLONE_ROLE)
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,27 @@
-"""Where a pipeline's reading began, and what of that no source holds any more. Pure."""
+"""Where a pipeline's reading began, and what of that no source holds any more. Pure.
+
+`began` tells it from the ledger's events. A savepoint keeps it, since a pipeline that begins with it has other events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
-from include.protocol.ledger_events import LOSS, Event, GenerationStarted, TopicsStarted
-from include.protocol.ledger_state import LedgerState
-from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.json_data import JsonMapping, JsonObject
+from include.protocol.ranges import OffsetRange, TopicPartition, offsets_from_json, offsets_to_json
 
 
 @dataclass(frozen=True)
 class FirstOffsets:
-    """Where reading began in the current topics, as far as it is recorded; and the ranges that people gave up."""
+    """Where reading began in the current topics, as far as it is recorded; and what the tables cannot be made of
+    again."""
 
-    offsets: dict[TopicPartition, int]
-    skipped: tuple[OffsetRange, ...]
-
-    @classmethod
-    def of(cls, events: Iterable[Event], state: LedgerState) -> FirstOffsets:
-        """Args: events: of the whole ledger. state: after them."""
-        first: dict[TopicPartition, int] = {}
-        skipped: list[OffsetRange] = []
-        for event in events:
-            match event:
-                case TopicsStarted():
-                    starts = event.start_offsets
-                case GenerationStarted():
-                    anew = {*event.start_offsets} if event.origin == LOSS else set()
-                    anew |= {tp for tp in event.start_offsets if tp.topic in event.recreated}
-                    starts = {tp: event.start_offsets[tp] for tp in anew}
-                    skipped += event.skipped
-                case _:
-                    continue
-            same = {tp: n for tp, n in starts.items() if event.topic_ids.get(tp.topic) == state.topic_ids.get(tp.topic)}
-            # A topic that was taken out of the pipeline file and put back counts from its first start.
-            first |= {tp: min(n, first.get(tp, n)) for tp, n in same.items()}
-        return cls(first, tuple(skipped))
+    offsets: Mapping[TopicPartition, int]
+    skipped: tuple[OffsetRange, ...] = ()  # people gave them up
+    recreated: tuple[str, ...] = ()  # the table still has rows of the topics that were called so before
+    topic_ids: Mapping[str, str] | None = None  # None: those that the pipeline reads
 
     def lost_before(self, tp: TopicPartition, offset: int) -> OffsetRange | None:
         """What was read, and is not read again from an offset on; None: nothing, or people gave it up."""
@@ -47,6 +32,19 @@ class FirstOffsets:
     def lost_before_all(self, offsets: Mapping[TopicPartition, int]) -> list[OffsetRange]:
         """The same for several partitions, sorted."""
         return [lost for tp, offset in sorted(offsets.items()) if (lost := self.lost_before(tp, offset)) is not None]
+
+    def to_json(self) -> JsonObject:
+        return {
+            "offsets": offsets_to_json(self.offsets),
+            "skipped": [one.to_json() for one in self.skipped],
+            "recreated": list(self.recreated),
+            "topic_ids": self.topic_ids and dict(self.topic_ids),
+        }
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> Self:
+        skipped = tuple(OffsetRange.from_json(one) for one in data["skipped"])
+        return cls(offsets_from_json(data["offsets"]), skipped, tuple(data["recreated"]), data["topic_ids"])
 
 
 def _covers(outer: OffsetRange, inner: OffsetRange) -> bool:

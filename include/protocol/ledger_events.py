@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import FORM, Batch
 from include.protocol.counts import BatchCounts
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.json_data import JsonMapping
 from include.protocol.participants import Positions
 from include.protocol.proofs import Proofs
@@ -52,6 +53,9 @@ class GenerationStarted:
     # The target's version that a RESTORE by hand had gone back to before, or that this generation itself goes back to.
     restored_to: int | None = None
     form: int = FORM  # of its batches, see `Batch`
+    first: FirstOffsets | None = None  # of a clone: where the reading of its rows began, in the other pipeline
+    # The rules that its rows were made by, if the pipeline file was to be written so: its first batch asks. None: any.
+    rules: str | None = None
 
     @property
     def is_promotion(self) -> bool:

@@ -9,6 +9,7 @@ from include.protocol.backfill import Backfill
 from include.protocol.batch import Batch
 from include.protocol.counts import BatchCounts
 from include.protocol.errors import LedgerConflict
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import (
     AttemptEnded,
@@ -184,6 +185,7 @@ def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> Batc
 
 def generation_to_json(event: GenerationStarted) -> JsonObject:
     """The fields without the generation's number, which has a column."""
+    seldom = {"first": event.first and event.first.to_json(), "rules": event.rules}
     return {
         "start_offsets": offsets_to_json(event.start_offsets),
         "topic_ids": dict(event.topic_ids),
@@ -198,6 +200,7 @@ def generation_to_json(event: GenerationStarted) -> JsonObject:
         "positions": positions_to_json(event.positions),
         "restored_to": event.restored_to,
         "form": event.form,
+        **{name: value for name, value in seldom.items() if value is not None},
     }
 
 
@@ -209,6 +212,7 @@ def generation_from_json(generation: int, data: JsonMapping) -> GenerationStarte
         "skipped": tuple(OffsetRange.from_json(r) for r in data["skipped"]),
         "positions": positions_from_json(data.get("positions")),
         "form": data.get("form", 1),
+        "first": (first := data.get("first")) and FirstOffsets.from_json(first),
     }
     return GenerationStarted(generation, **{**data, **made})
 

@@ -76,12 +76,12 @@ class LedgerState:
         """A number that no backfill of the pipeline has ever had.
 
         Rows, quarantined records and markers keep the number for ever. A rebuilt ledger does not know the earlier
-        backfills. So it counts from 100,000 times the generation that the rebuild began, and no two rebuilds begin the
-        same generation.
+        backfills, and nobody's knows those of another pipeline whose rows it has got. So it counts from 100,000 times
+        the generation that began with that, and no two begin the same generation.
         """
         assert self.is_whole, "a recent state knows no backfills"
-        rebuilt = max((g.generation for g in self.generations if g.origin in REBUILT), default=0)
-        return max([rebuilt * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
+        unknown = (g.generation for g in self.generations if g.origin in REBUILT or g.is_clone or g.is_cut_over)
+        return max([max(unknown, default=0) * _BACKFILLS_OF_A_LEDGER, *self.backfills]) + 1
 
     def snapshot(self) -> LedgerSnapshot:
         """A snapshot of this state, whose last batch must be committed."""

@@ -30,8 +30,8 @@ def go_back(
     is in the tables any more.
 
     Args:
-        state: of the generation that ends. first: where reading began. origin: `CHECKPOINT` or `SAVEPOINT` with its
-            name.
+        state: of the generation that ends. first: where reading began; a clone's is the other pipeline's. origin:
+            `CHECKPOINT` or `SAVEPOINT` with its name.
 
     Raises:
         TopicRecreated: a topic is another one now. OffsetsExpired: Kafka no longer holds what would have to be read
@@ -39,9 +39,11 @@ def go_back(
     """
     verify_complete(to)
     verify_topics(to.pipeline, _still_read(to.topic_ids, source), to.cluster_id, source)
-    later = {topic: id_ for topic, id_ in state.topic_ids.items() if topic not in to.topic_ids}
-    verify_topics(to.pipeline, _still_read(later, source), state.cluster_id, source)
-    offsets = {tp: 0 if tp.topic in to.topic_ids else first.offsets.get(tp, 0) for tp in state.next_offsets}
+    known = {**(first.topic_ids or {}), **state.topic_ids}
+    later = {topic: id_ for topic, id_ in known.items() if topic not in to.topic_ids}
+    verify_topics(to.pipeline, _still_read(later, source), state.cluster_id or to.cluster_id, source)
+    partitions = {*state.next_offsets, *first.offsets}
+    offsets = {tp: 0 if tp.topic in to.topic_ids else first.offsets.get(tp, 0) for tp in partitions}
     offsets = {tp: at for tp, at in {**offsets, **to.next_offsets}.items() if tp.topic in source.topic_ids}
     _verify_held(to, offsets, source)
     return GenerationStarted(

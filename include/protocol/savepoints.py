@@ -15,6 +15,7 @@ from typing import Self
 
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.errors import TerminalError
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import SAVEPOINT
 from include.protocol.participants import Position
@@ -37,6 +38,8 @@ class Begun:
     checkpoint: Checkpoint
     code_version: str
     form: int = FORM
+    is_deep: bool = False  # its list of files has the hash of each
+    first: FirstOffsets | None = None  # where reading began; None: an older Lakemark did not keep it
 
     @property
     def origin(self) -> str:
@@ -44,11 +47,19 @@ class Begun:
         return f"{SAVEPOINT}{self.name} {self.checkpoint.name}"
 
     def to_json(self) -> JsonObject:
-        return {**asdict(self), "checkpoint": self.checkpoint.to_json()}
+        said = {name: value for name, value in asdict(self).items() if name not in ("is_deep", "first")}
+        later = {"is_deep": self.is_deep or None, "first": self.first and self.first.to_json()}  # than the first form
+        there = {name: value for name, value in later.items() if value is not None}
+        return {**said, "checkpoint": self.checkpoint.to_json(), **there}
 
     @classmethod
     def from_json(cls, data: JsonMapping) -> Self:
-        return cls(**{**data, "checkpoint": Checkpoint.from_json(data["checkpoint"])})
+        first = data.get("first")
+        made = {
+            "checkpoint": Checkpoint.from_json(data["checkpoint"]),
+            "first": first and FirstOffsets.from_json(first),
+        }
+        return cls(**{**data, **made})
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,7 @@ def verify_name(pipeline: str, name: str) -> None:
         )
 
 
-def verify_same(begun: Begun, is_copy: bool, checkpoint: str | None) -> None:
+def verify_same(begun: Begun, is_copy: bool, is_deep: bool, checkpoint: str | None) -> None:
     """Checks that a savepoint that somebody has begun is the one that is wanted now.
 
     Args:
@@ -137,18 +148,18 @@ def verify_same(begun: Begun, is_copy: bool, checkpoint: str | None) -> None:
     Raises:
         TerminalError: it is another one.
     """
-    wanted = is_copy, checkpoint or begun.checkpoint.name
-    if (begun.is_copy, begun.checkpoint.name) != wanted:
+    wanted = is_copy, is_deep, checkpoint or begun.checkpoint.name
+    if (begun.is_copy, begun.is_deep, begun.checkpoint.name) != wanted:
         raise TerminalError(
             what="another savepoint of this name was begun, and not ended",
             where=f"{begun.pipeline}, {begun.name}",
-            expected=f"{_kind(is_copy)} of checkpoint {wanted[1]}",
-            found=f"{_kind(begun.is_copy)} of checkpoint {begun.checkpoint.name}, begun at {begun.created_at} by "
-            f"{begun.created_by}",
+            expected=f"{_kind(is_copy, is_deep)} of checkpoint {wanted[2]}",
+            found=f"{_kind(begun.is_copy, begun.is_deep)} of checkpoint {begun.checkpoint.name}, begun at "
+            f"{begun.created_at} by {begun.created_by}",
             action="choose another name; or, if nobody is making that one now, remove what is there: "
             f"`lakemark savepoint drop {begun.pipeline} {begun.name}`",
         )
 
 
-def _kind(is_copy: bool) -> str:
-    return "a copy" if is_copy else "a pin"
+def _kind(is_copy: bool, is_deep: bool) -> str:
+    return ("a copy" if is_copy else "a pin") + (" with the hash of every file" if is_deep else "")

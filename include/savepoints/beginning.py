@@ -25,6 +25,8 @@ from include.savepoints.renaming import exchanged, renamed, tables_of
 from include.savepoints.same_program import counterparts
 from include.settings import Settings
 
+_INSTEAD = "restore the savepoint in its own pipeline; or clone without merge_every (write the new file so)"
+
 
 class Beginning(NamedTuple):
     """A pipeline that is to begin."""
@@ -58,8 +60,8 @@ def new_pipeline(
         )
     path = settings.pipelines / f"{name}.yaml"
     if path.exists():
-        return Beginning(_alone(find_pipeline(name, settings.pipelines, settings.environment)), None)
-    _alone(source)
+        return Beginning(verify_alone(find_pipeline(name, settings.pipelines, settings.environment), _INSTEAD), None)
+    verify_alone(source, _INSTEAD)
     kept = Tables.of(there, source).savepoints / savepoint / TEXTS / f"{source.name}.yaml"
     with files_at(kept).open(kept) as content:
         text = renamed(content.read().decode(), source.name, name)
@@ -144,13 +146,14 @@ def _not_written(path: Path, error: OSError) -> TerminalError:
     )
 
 
-def _alone(pipeline: Pipeline) -> Pipeline:
+def verify_alone(pipeline: Pipeline, action: str) -> Pipeline:
+    """Raises TerminalError: the pipeline has halves. Args: action: what a person can do instead."""
     if pipeline.merge_every is not None or pipeline.is_landing:
         raise TerminalError(
-            what="a pipeline of two halves cannot begin with a savepoint",
+            what="a pipeline of two halves cannot begin with a savepoint, nor rehearse that",
             where=pipeline.name,
             expected="a pipeline without merge_every",
             found="one with it: its rows come from an archive that another half writes",
-            action="restore the savepoint in its own pipeline; or clone without merge_every (write the new file so)",
+            action=action,
         )
     return pipeline

@@ -36,6 +36,8 @@ class Seen:
     lost: str | None  # the first file that is not there, or what else makes it worth nothing; None: nothing
     moved_on: str | None = None  # a table that is another one now: it can be cloned, but not restored
 
+    is_brought: bool = False  # it is none: it holds another pipeline's rows, for a promotion that did not end
+
     def to_json(self) -> JsonObject:
         found = self.on_shelf
         begun = {} if found.begun is None else found.begun.to_json()
@@ -43,7 +45,7 @@ class Seen:
         return {
             **whole,
             "name": found.name,
-            "is_ended": found.savepoint is not None,
+            "is_ended": found.savepoint is not None and not self.is_brought,
             "lost": self.lost,
             "moved_on": self.moved_on,
         }
@@ -69,7 +71,10 @@ class Report:
 def seen(settings: Settings, pipeline: Pipeline) -> list[Seen]:
     """All savepoints of a pipeline, oldest first. Every folder is listed once, and no data file is read."""
     places = _Places(settings, pipeline)
-    return [Seen(one, places.lost(one), places.moved_on(one)) for one in on_shelf(settings, pipeline)]
+    return [
+        Seen(one, places.lost(one), places.moved_on(one), is_brought=one.brought_from(pipeline) is not None)
+        for one in on_shelf(settings, pipeline)
+    ]
 
 
 def newest_whole(settings: Settings, pipeline: Pipeline) -> str:
@@ -142,6 +147,8 @@ class _Places:
         return now.get(table)
 
     def lost(self, found: OnShelf) -> str | None:
+        if (new := found.brought_from(self.pipeline)) is not None:
+            return f"rows of {new} for its promotion, which did not end: run that again, or drop this"
         if found.savepoint is None:
             return found.damage or "it was begun and not ended"
         begun = found.savepoint.begun

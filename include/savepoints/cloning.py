@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from include.checkpoints.effect import verify_possible
@@ -23,17 +23,19 @@ from include.lake.merge.frozen import names_of
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.participant import POINT, Participant
+from include.participants.participant import POINT, Participant, is_of_route
 from include.participants.verdicts import Verdict, verdict
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import FENCE, app_id
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
-from include.protocol.errors import TerminalError
+from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import CLONE, FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import NOWHERE, Position
+from include.protocol.savepoints import SavedTable
 from include.savepoints.checking import checked
 from include.savepoints.same_program import counterparts
 from include.savepoints.saved_tables import SavedRows, saved_rows
@@ -61,10 +63,23 @@ class Cloning:
     def verdicts(self) -> list[Verdict]:
         """What becomes of every table. Raises TerminalError: see `taken`."""
         saved, known = self._saved(), taken(self._there, self.source, self.name).tables
-        return [
+        verdicts = [
             verdict(one, _metadata(saved.get(one.name)), is_known=self._old_names.get(one.name) in known)
             for one in self._participants
         ]
+        return [*verdicts, *self._left(known)]
+
+    def _left(self, known: Mapping[str, SavedTable]) -> Iterator[Verdict]:
+        """What becomes of the saved tables that are none of the new pipeline's."""
+        for name in sorted(known.keys() - self._old_names.values()):
+            if known[name].folder is None or known[name].rows == 0:
+                continue
+            rows = "its rows" if (number := known[name].rows) is None else f"its {number:,} rows"
+            if is_of_route(name):
+                because = f"{rows} would be in no table of {self.to.name}: no route of its file takes the same"
+                yield Verdict(name, "impossible", because)
+            else:
+                yield Verdict(name, "leave", f"{self.to.name} has no such table: {rows} are not taken along")
 
     def verify(self) -> GenerationStarted:
         """Checks whether it can begin, and returns how. Writes nothing.
@@ -115,7 +130,13 @@ class Cloning:
             for one in Catalog.of(self.to).before
         }
         to = self._moved(checkpoint, positions, ids[POINT])
-        return replace(self._restoring(to).decide_anew(), target_version=0)
+        try:
+            return replace(self._restoring(to).decide_anew(), target_version=0)
+        except (OffsetsExpired, TopicRecreated) as error:  # there is no pipeline yet that its advice is about
+            choose = f"nothing was changed: choose a later savepoint (`lakemark savepoint list {self.source.name}`)"
+            raise type(error)(
+                what=error.what, where=error.where, expected=error.expected, found=error.found, action=choose
+            ) from error
 
     def _made(self, participant: Participant, rows: SavedRows, id_: str, markers: Mapping[str, int], said: str) -> None:
         """Makes a table of the new pipeline, whole, unless it is there."""
@@ -129,6 +150,11 @@ class Cloning:
             raise self._not_new(str(uri), "another table")
         fault_point("clone.table_made")
 
+    @property
+    def _first(self) -> FirstOffsets | None:
+        """Where the reading of these rows began."""
+        return taken(self._there, self.source, self.name).begun.first
+
     def _moved(self, checkpoint: Checkpoint, positions: Mapping[str, Position], table_id: str | None) -> Checkpoint:
         """The checkpoint, as one of the new pipeline."""
         point = replace(checkpoint.point, version=0, identity=table_id)
@@ -139,7 +165,7 @@ class Cloning:
 
     def _restoring(self, to: Checkpoint) -> Restoring:
         coordinator = Coordinator(self.settings, self.to)
-        return Restoring(coordinator, to, self.reason, self.started_by, origin=self._origin(to))
+        return Restoring(coordinator, to, self.reason, self.started_by, origin=self._origin(to), first=self._first)
 
     def _saved(self) -> dict[str, SavedRows]:
         """The savepoint's tables, by the participants' names of the new pipeline."""

@@ -14,6 +14,7 @@ from include.pipeline_file import LINEAGE
 from include.protocol.json_data import JsonObject
 
 _OF_BATCHES = (LINEAGE, "generation", "batch_id")
+_SIDE = "_lakemark_side"
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,13 @@ def compared(one: Cut, other: Cut, mine: Participant, theirs: Participant) -> Co
     if None in tables:
         only = rows
     else:
-        picked = [f"SELECT {columns} FROM {side}" for side in sides]
-        differing = (f"({a} EXCEPT ALL {b})" for a, b in (picked, reversed(picked)))
-        only = [_count([one, other], query) for query in differing]
+        # Not by EXCEPT ALL: DataFusion's says nothing of how often a row is there.
+        picked = " UNION ALL ".join(
+            f"SELECT {columns}, {n} AS {_SIDE} FROM {side}" for n, side in zip((1, -1), sides, strict=True)
+        )
+        of_each = f"SELECT sum({_SIDE}) AS n FROM ({picked}) GROUP BY {columns}"
+        surplus = (f"SELECT sum({sign}n) AS n FROM ({of_each}) WHERE {sign}n > 0" for sign in ("", "-"))
+        only = [_number([one, other], query) for query in surplus]
     beyond = [n for n in names[0] if n not in names[1]], [n for n in names[1] if n not in names[0]]
     if None in tables:
         beyond = [], []
@@ -79,8 +84,12 @@ def compared(one: Cut, other: Cut, mine: Participant, theirs: Participant) -> Co
 
 
 def _count(cuts: list[Cut], table: str) -> int:
-    [row] = query_at(cuts, f"SELECT count(*) AS n FROM {table} AS t").to_pylist()
-    return int(row["n"])
+    return _number(cuts, f"SELECT count(*) AS n FROM {table} AS t")
+
+
+def _number(cuts: list[Cut], query: str) -> int:
+    [row] = query_at(cuts, query).to_pylist()
+    return int(row["n"] or 0)
 
 
 def _has_map(type_: pa.DataType) -> bool:

@@ -7,7 +7,6 @@ If it is killed anywhere and called again, it reaches the same end. Batches go o
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -35,6 +34,7 @@ from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, verify_complete
 from include.protocol.errors import CountsDisagree, TerminalError
 from include.protocol.participants import Where
+from include.protocol.reading_began import reading_began
 from include.protocol.savepoints import (
     BEGUN,
     LISTS,
@@ -88,11 +88,12 @@ class Making:
         """
         verify_name(self.pipeline.name, self.name)
         found = looked_at(self._shelf, self.name)
-        if found.savepoint is not None or found.damage is not None:
+        foreign = found.begun is not None and found.begun.pipeline != self.pipeline.name
+        if found.savepoint is not None or found.damage is not None or foreign:
             raise self._taken(found.begun)
         begun = found.begun or self._decided()
         wanted = None if self.at is None else self._checkpoint().name
-        verify_same(begun, self.is_copy, wanted)
+        verify_same(begun, self.is_copy, self.is_deep, wanted)
         participants = Catalog.of(self.pipeline).participants
         tables = {self._called(one): self._saved(one, begun.checkpoint) for one in participants}
         savepoint = Savepoint(begun, tables, dict(self._texts()))
@@ -103,6 +104,7 @@ class Making:
         return savepoint
 
     def _decided(self) -> Begun:
+        ledger = Coordinator(self.settings, self.pipeline).ledger
         begun = Begun(
             pipeline=self.pipeline.name,
             name=self.name,
@@ -112,6 +114,8 @@ class Making:
             is_copy=self.is_copy,
             checkpoint=self._checkpoint(),
             code_version=self.settings.code_version,
+            is_deep=self.is_deep,
+            first=reading_began(ledger.events(), ledger.state()),
         )
         verify_complete(begun.checkpoint)
         for participant in Catalog.of(self.pipeline).participants:
@@ -176,19 +180,19 @@ class Making:
 
     def _listed(self, folder: str, found: Mapping[str, Fingerprint]) -> str:
         """Keeps the fingerprints of a table's files. Returns the hash of the list."""
-        place, content = self._folder / LISTS / f"{folder}.json", written(found)
-        self._put(place, content)
-        return hashlib.sha256(content).hexdigest()
+        return self._put(self._folder / LISTS / f"{folder}.json", written(found))
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         """Keeps the pipeline's own files as they are. Yields the name and the hash of each."""
         for name, text in texts_of(self.settings, self.pipeline).items():
-            self._put(self._folder / TEXTS / name, text.encode())
-            yield name, hashlib.sha256(text.encode()).hexdigest()
+            yield name, self._put(self._folder / TEXTS / name, text.encode())
 
-    def _put(self, place: LakeUri, content: bytes) -> None:
-        """Writes a file, over one that an interrupted try has left."""
-        files_at(place).write(place, io.BytesIO(content))
+    def _put(self, place: LakeUri, content: bytes) -> str:
+        """Writes a file once: what another try has written stays, since its manifest may name it already. Returns the
+        hash of what is there."""
+        files = files_at(place)
+        files.make_folder(place.parent)
+        return hashlib.sha256(content if files.publish(place, content) else _content(place)).hexdigest()
 
     @property
     def _shelf(self) -> LakeUri:

@@ -25,12 +25,25 @@ def kept_file(settings: Settings, pipeline: Pipeline, savepoint: str) -> tuple[s
     """The pipeline file that a savepoint has kept, and the pipeline that it declares.
 
     Raises:
-        TerminalError: see `taken`; the file is none that this Lakemark can read.
+        TerminalError: see `taken`; the file is none that this Lakemark can read, or not the one that was kept.
     """
-    taken(settings, pipeline, savepoint)
+    kept = taken(settings, pipeline, savepoint).texts
     file = Tables.of(settings, pipeline).savepoints / savepoint / TEXTS / _file_of(pipeline)
-    with files_at(file).open(file) as content:
-        text = content.read().decode()
+    try:
+        with files_at(file).open(file) as content:
+            data = content.read()
+    except FileNotFoundError:
+        data = None
+    digest = None if data is None else hashlib.sha256(data).hexdigest()
+    if data is None or digest != kept.get(_file_of(pipeline)):
+        raise TerminalError(
+            what="the pipeline file that this savepoint has kept is not the one that it was",
+            where=f"{pipeline.name}, {file}",
+            expected=f"a file with the hash {kept.get(_file_of(pipeline))}",
+            found="none" if digest is None else f"one with {digest}",
+            action="bring that file back from a copy; or go back with the pipeline file as it is now: --keep-file",
+        )
+    text = data.decode()
     return text, declared_by(settings, pipeline.name, text)
 
 

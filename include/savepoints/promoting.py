@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from include.checkpoints.reading import Cut
-from include.checkpoints.shelf import drop
+from include.checkpoints.shelf import drop, on_shelf
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.turns import end_turn, turn
@@ -26,8 +27,10 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.participants.participant import POINT
+from include.participants.program import rules_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
+from include.protocol.checkpoints import Checkpoint
 from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
@@ -35,7 +38,6 @@ from include.protocol.ledger_events import CUT_OVER, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import Idle, SourceExtent
-from include.protocol.ranges import TopicPartition
 from include.protocol.restoring import cut_over, verify_no_backfill
 from include.protocol.savepoints import Savepoint
 from include.savepoints.comparing import Compared, compared
@@ -43,8 +45,8 @@ from include.savepoints.making import Making
 from include.savepoints.same_program import counterparts, verify_same_program
 from include.settings import Settings
 
-Offsets = Mapping[TopicPartition, int]
 _BATCHES_MAX = 10_000
+_BEFORE, _LETTERS = "before-", 40  # of a savepoint's name, which has 63 letters at most
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Promoting:
     Args:
         new: the clone. over: the pipeline whose tables' place it takes. accepts: whether tables may differ. reason,
             started_by: a person's. listen: gets what jobs tell. say: is told how far it is. write_file: makes the file
-            of `over` what is given here, while nobody plans with it.
+            of `over` what is given here; None: it is so already.
     """
 
     settings: Settings
@@ -82,7 +84,7 @@ class Promoting:
     started_by: str
     listen: Callable[[JsonObject], None]
     say: Callable[[str], None]
-    write_file: Callable[[], None] = lambda: None
+    write_file: Callable[[], object] | None = None
 
     def promote(self) -> Promoted:
         """Cuts over.
@@ -97,18 +99,19 @@ class Promoting:
         with turn(self._ledger(self.over), self._holder), turn(self._ledger(self.new), self._holder):
             for pipeline in (self.over, self.new):
                 verify_no_backfill(pipeline.name, self._ledger(pipeline).state())
-            offsets = self._caught_up()
-            found = self._differences()
+            self._caught_up()
+            cuts = self._cuts()
+            found = self._differences(*cuts)
             self._verify_accepted(found)
-            now = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-            before = self._savepoint(self.over, f"before-{self.new.name}-{now}", None).begun.name
-            rows = self._savepoint(self.new, f"{self.new.name}-{now}", self.over)
-            assert dict(rows.checkpoint.next_offsets) == dict(offsets), "nobody else has planned since"
+            # The rows first: what a try has left that was killed is known by them.
+            called = f"{self.new.name[:_LETTERS]}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+            rows = self._savepoint(self.new, called, self.over)
+            before = self._savepoint(self.over, f"{_BEFORE}{called}", None)
             fault_point("promotion.saved")
-            self.write_file()
-            started = self._changed(rows)
-        drop(self.settings, self.over, rows.begun.name)
-        return Promoted(started, found, before)
+            started = self._changed(rows, cuts)
+            self._write_file()
+            self._tidy()
+        return Promoted(started, found, before.begun.name)
 
     def preview(self) -> list[Compared]:
         """Compares the tables as they are at both pipelines' newest checkpoints. Writes nothing.
@@ -117,13 +120,16 @@ class Promoting:
             TerminalError: the pipelines do not do the same; or see `Cut.at`.
         """
         self._verify_same()
-        return self._differences()
+        return self._differences(*self._cuts())
 
     def _verify_same(self) -> None:
         verify_same_program(self.settings, self.new, self.over)
 
-    def _differences(self) -> list[Compared]:
-        old, new = Cut.at(self.settings, self.over, None), Cut.at(self.settings, self.new, None)
+    def _cuts(self) -> tuple[Cut, Cut]:
+        """Where the tables of both stand now."""
+        return Cut.at(self.settings, self.over, None), Cut.at(self.settings, self.new, None)
+
+    def _differences(self, old: Cut, new: Cut) -> list[Compared]:
         pairs = counterparts(self.over, self.new)
         looks = (compared(old, new, mine=mine, theirs=theirs) for mine, theirs in pairs)
         return [one for one in looks if one is not None]
@@ -145,21 +151,38 @@ class Promoting:
             )
 
         started, _ = change.begin(never)
-        assert started.savepoint is not None, "a cut over names one"
+        self._write_file()
         for pipeline in (self.over, self.new):
             end_turn(self._ledger(pipeline), self._holder)
-        drop(self.settings, self.over, started.savepoint)
+        self._tidy()
         return Promoted(started, [], None)
 
-    def _caught_up(self) -> Offsets:
-        """Lets both pipelines read up to where the further one stands, in every partition. Returns these offsets."""
+    def _write_file(self) -> None:
+        """Writes the file after the rows. Until then, nobody goes on by the one that is there: see `rules`."""
+        fault_point("promotion.changed")
+        if self.write_file is not None:
+            self.write_file()
+
+    def _tidy(self) -> None:
+        """Removes the rows that this promotion has brought, and what tries before it have left that were killed. What
+        none of them has put into the tables was not followed by a savepoint to go back to either."""
+        done = {one.savepoint for one in self._ledger(self.over).state().generations}
+        for one in on_shelf(self.settings, self.over):
+            if one.brought_from(self.over) == self.new.name:
+                names = [one.name] if one.name in done else [one.name, f"{_BEFORE}{one.name}"]
+                for name in reversed(names):
+                    with suppress(TerminalError):  # it is gone already; or another one is at it
+                        drop(self.settings, self.over, name)
+
+    def _caught_up(self) -> None:
+        """Lets both pipelines read up to where the further one stands, in every partition."""
         for _ in range(_BATCHES_MAX):
             states = [self._ledger(pipeline).state() for pipeline in (self.over, self.new)]
             found = [dict(state.committed_offsets) for state in states]
             goal = {tp: max(of.get(tp, 0) for of in found) for tp in {*found[0], *found[1]}}
             behind = next((p for p, of in zip((self.over, self.new), found, strict=True) if of != goal), None)
             if behind is None:
-                return goal
+                return
             coordinator = Coordinator(self.settings, behind, until=goal, holder=self._holder)
             planned = coordinator.plan()
             if isinstance(planned, Idle):
@@ -205,17 +228,35 @@ class Promoting:
             called=called,
         ).make()
 
-    def _changed(self, rows: Savepoint) -> GenerationStarted:
+    def _changed(self, rows: Savepoint, compared_at: tuple[Cut, Cut]) -> GenerationStarted:
         """Cuts over. Args: rows: the clone's, on the shelf of the pipeline whose place they take."""
         coordinator = Coordinator(self.settings, self.over)
         origin = f"{CUT_OVER}{self.new.name} {rows.begun.name} {rows.checkpoint.name}"
         stands = {one.name: self._stands(one.name, rows) for one in Catalog.of(self.over).participants}
         to = replace(rows.checkpoint, pipeline=self.over.name, point=stands.pop(POINT), positions=stands)
+        rules = None if self.write_file is None else rules_of(self.settings, self.over)
 
         def decide(state: LedgerState, source: SourceExtent) -> GenerationStarted:
-            return cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
+            verify_no_backfill(self.over.name, state)
+            # The fence follows the very version of the target that was there before this look.
+            for was, now in zip(compared_at, self._cuts(), strict=True):
+                self._verify_stood_still(was.checkpoint, now.checkpoint)
+            self._verify_stood_still(compared_at[1].checkpoint, rows.checkpoint)
+            started = cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
+            return replace(started, rules=rules)
 
         return GenerationChange(coordinator, create_target=lambda: None).begin_from(origin, decide)
+
+    def _verify_stood_still(self, compared_at: Checkpoint, now: Checkpoint) -> None:
+        """Checks that the rows which were compared are those that are there, or that were saved."""
+        if (now.key, now.point, now.positions) != (compared_at.key, compared_at.point, compared_at.positions):
+            raise RetryableError(
+                what="rows have come in between: what was compared and saved is not what is there now",
+                where=now.pipeline,
+                expected=f"{compared_at.in_words}, version {compared_at.point.version} of its target",
+                found=f"{now.in_words}, version {now.point.version}",
+                action="nothing was changed: run the same again (a backfill or a reset has come in between)",
+            )
 
     def _stands(self, name: str, rows: Savepoint) -> Position:
         """Where a table stands once it has the clone's rows: that is said of the version that it has now, since what

@@ -9,15 +9,18 @@ from include.pipeline_file import Pipeline
 from include.settings import Settings
 
 
-def restoring(settings: Settings, pipeline: Pipeline, name: str, reason: str, started_by: str) -> Restoring:
+def restoring(
+    settings: Settings, pipeline: Pipeline, name: str, reason: str, started_by: str, rules: str | None = None
+) -> Restoring:
     """What goes back to a savepoint. The fences take its logs where a table's own log no longer reaches back, and its
     copies where files are gone.
 
     Args:
-        reason: a person's. started_by: who it is.
+        reason: a person's. started_by: who it is. rules: see `GenerationStarted`.
 
     Raises:
         TerminalError: see `taken`.
     """
     begun = taken(settings, pipeline, name).begun
-    return Restoring(Coordinator(settings, pipeline), begun.checkpoint, reason, started_by, origin=begun.origin)
+    coordinator = Coordinator(settings, pipeline)
+    return Restoring(coordinator, begun.checkpoint, reason, started_by, origin=begun.origin, rules=rules)

@@ -137,7 +137,7 @@ def test_a_planted_secret_is_found_nowhere(world: World, store: LossyStore, behi
     said.append(world.lakemark("run", pipeline.name, **own))
     wrong = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": f"not-{secret}"}
     refused = world.lakemark("status", pipeline.name, **wrong)
-    assert "the lake's store refuses a request" in refused.stdout
+    assert "the lake's store refuses a request" in refused.stderr
     with world.session() as spark:
         settings = [row.asDict() for row in spark.sql("SET -v").collect()] + [*map(str, spark.sql("SET").collect())]
     texts = [text for done in (*said, refused) for text in (done.stdout, done.stderr)] + [str(settings)]

@@ -19,7 +19,6 @@ from include.protocol.errors import (
     TargetBehindLedger,
     TerminalError,
 )
-from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import Origin, after_a_loss, fence_metadata, no_later_than, rebuild, restart, skip
 from include.protocol.ledger_events import (
     LOSS,
@@ -37,6 +36,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.left_out import known, told_since, with_left_out
 from include.protocol.participants import Positions
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.reading_began import reading_began
 from include.protocol.settlement import Settle, TargetView, rollback_between, settle, verify_ledger_not_behind
 from tests.pure.protocol.machine_tables import Beside, Row
 from tests.pure.protocol.machine_world import (
@@ -217,7 +217,7 @@ class Generations:
     def verify_accepted(self, started: GenerationStarted, state: LedgerState, lacks: list[Lack], accept: bool) -> None:
         """Args: accept: all tables that lack rows."""
         accepted = {lack.table for lack in lacks} if accept else set()
-        gone = FirstOffsets.of(self.ledger, state).lost_before_all(started.start_offsets)
+        gone = reading_began(self.ledger, state).lost_before_all(started.start_offsets)
         verify_accepted(P, state, started, lacks=lacks, accepted=accepted, gone=gone)
         for name in accepted:
             self.accepted.setdefault(name, set()).update(*self.records.values())

@@ -8,12 +8,12 @@ import pytest
 
 from include.protocol.checkpoints import Checkpoint, checkpoints_of
 from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
-from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
+from include.protocol.reading_began import reading_began
 from include.protocol.restoring import go_back, positions_after
 from tests.support.batches import batch, committed, source
 
@@ -34,7 +34,7 @@ HELD = source({("t", 0): (0, 30), ("t", 1): (0, 30), ("u", 0): (0, 30)})
 
 def back(to: Checkpoint = TO, held: SourceExtent = HELD) -> GenerationStarted:
     state = fold(EVENTS)
-    first = FirstOffsets.of(EVENTS, state)
+    first = reading_began(EVENTS, state)
     return go_back(state, to, held, first, origin="checkpoint 1/0", reason="why", started_by="who")
 
 
