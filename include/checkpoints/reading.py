@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from include.checkpoints.listing import checkpoints_in, position_at, told_in
 from include.checkpoints.shelf import taken
-from include.checkpoints.standing_now import with_chunks
+from include.checkpoints.standing_now import with_what_came_since
 from include.lake.delta_tables import OpenedTable, open_table
 from include.lake.several_tables import NamedTable, query_tables
 from include.lake.table_log import TableLog
@@ -73,7 +73,7 @@ class Cut:
             )
         if when is None:
             begun = [event for _, event in told if isinstance(event, GenerationStarted)]
-            found = with_chunks(settings, pipeline, found, begun)
+            found = with_what_came_since(settings, pipeline, found, begun)
         return cls(settings, pipeline, found)
 
     @property

@@ -54,7 +54,7 @@ class Backfills:
         try:
             return self._planned(request, request_id, reason, requested_by)
         except NotOurTurnError:
-            wait_for_turn(self.settler.ledger, log.info)
+            wait_for_turn(self.settler.ledger, log.warning)
             return self.plan(request, request_id, reason, requested_by)
 
     def _planned(self, request: BackfillRequest, request_id: str, reason: str, requested_by: str) -> Backfill:

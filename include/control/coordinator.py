@@ -182,7 +182,7 @@ class Coordinator(Settler):
         except _HasMovedOnError:
             return self._decide_and_record(settled, ignore_merge_every)
         except NotOurTurnError:
-            wait_for_turn(self.ledger, log.info)
+            wait_for_turn(self.ledger, log.warning)  # a person who waits shall know for whom
             return self._decide_and_record(settled, ignore_merge_every)
         assert found is not None
         return found

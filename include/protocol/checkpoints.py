@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from include.protocol.batch import BatchKey
@@ -147,14 +147,18 @@ class _Standing:
         """What a generation begins with, if these are rows that the pipeline has not had before. That of a clone has
         the name that it has in the other pipeline."""
         if begun.is_clone:
-            return self.restored(pipeline, begun)
+            return self.restored(pipeline, begun, None)
         if not begun.replaces_rows or None in (begun.target_version, begun.positions):
             return None
         return self._with(pipeline, begun, BatchKey(begun.generation, _START), begun.target_version)
 
-    def restored(self, pipeline: str, begun: GenerationStarted) -> Checkpoint | None:
+    def restored(self, pipeline: str, begun: GenerationStarted, known: Checkpoint | None) -> Checkpoint | None:
         """What a restore went back to, as its generation says: a savepoint may hold what no event of a batch tells, of
-        another pipeline or of a backfill's chunk. None: it has no name that this Lakemark knows."""
+        another pipeline, of a backfill's chunk, or what people have changed by hand. None: it has no name that this
+        Lakemark knows. Args: known: the checkpoint of that name, if the pipeline has had it."""
+        if known is not None:
+            point = replace(known.point, version=begun.restored_to)
+            return known if begun.positions is None else replace(known, point=point, positions=begun.positions)
         key = _key_of(begun.restored or "")
         return None if key is None else self._with(pipeline, begun, key, begun.restored_to)
 
@@ -243,7 +247,7 @@ def standing_at(pipeline: str, told: Iterable[tuple[str, Event]], moment: str | 
             known[checkpoint.name] = checkpoint
             at = checkpoint.committed_at or recorded_at
         elif isinstance(event, GenerationStarted) and event.is_restore and not event.is_cut_over:
-            checkpoint, at = known.get(event.restored or "") or standing.restored(pipeline, event), recorded_at
+            checkpoint, at = standing.restored(pipeline, event, known.get(event.restored or "")), recorded_at
         if isinstance(event, GenerationStarted) and event.replaces_rows and (moment is None or recorded_at <= moment):
             found = None  # an older Lakemark recorded it: until a batch ends, nobody knows where the tables stand
         if checkpoint is not None and (moment is None or at <= moment):
