@@ -35,6 +35,7 @@ FaultPoint = Literal[
     "savepoint.published",  # the answer is lost
     "clone.table_made",  # a table of the new pipeline (with @N: the Nth): the target, which decides, is the first
     "promotion.saved",  # both pipelines stand equally far, their rows are kept, and nothing is decided
+    "promotion.changed",  # the rows are there, and the pipeline file is not written
     "rehearsal.cloned",  # the pipeline that lives for a while is there
     "savepoint.manifest_removed",  # it is dropped, and its files are there
     "rebuild.set_aside",  # the old ledger is moved away, and the new one is not written

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from include.checkpoints.reading import Cut, query_at
 from include.checkpoints.retention import freeze_due
@@ -46,6 +47,34 @@ def test_every_batch_is_read_as_it_was(tmp_path: Path) -> None:
         assert row == {"n": 39, "newest": number}
     joined = "SELECT count(*) AS n FROM p.target AS a JOIN target AS b USING (id)"
     assert query_at([cut(coordinator, "batch:1")], joined).to_pylist() == [{"n": 39}]
+
+
+def test_the_query_may_come_after_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """As the docs write it; argparse by itself takes no more names after an option."""
+    known_to_commands(made(tmp_path), tmp_path, monkeypatch)
+    for words in (["p", "--at", "batch:2", SUM], ["p", SUM, "--at", "batch:2"], ["--at", "batch:2", "p", SUM]):
+        assert main(["query", *words]) == 0
+        assert json.loads(capsys.readouterr().out) == {"n": 39, "newest": 2}
+    with pytest.raises(SystemExit):
+        main(["query", "p", "--at", "batch:2", SUM, "--nonsense"])
+    with pytest.raises(SystemExit):
+        main(["plan", "p", "q"])
+
+
+def test_what_people_have_changed_by_hand_is_what_the_tables_are_now(tmp_path: Path) -> None:
+    """Else a savepoint or a promotion would bring back what a person has erased."""
+    coordinator = made(tmp_path)
+    before = cut(coordinator)
+    table = DeltaTable(str(coordinator.tables.target))
+    table.delete("id = 3")
+    table.optimize.compact()
+    now = cut(coordinator)
+    assert now.checkpoint.name == before.checkpoint.name
+    assert now.versions == {"target": before.versions["target"] + 1}, "as people left it, whoever tidied up then"
+    assert query_at([now], "SELECT id FROM target WHERE id = 3").to_pylist() == []
+    assert query_at([cut(coordinator, "batch:5")], "SELECT id FROM target WHERE id = 3").to_pylist() == [{"id": 3}]
 
 
 def test_a_frozen_version_is_read_where_its_log_is_gone(tmp_path: Path) -> None:

@@ -10,21 +10,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deltalake import DeltaTable
 
-from include.checkpoints.listing import checkpoints_in, listed
+from include.checkpoints.listing import checkpoints_in
 from include.checkpoints.reading import Cut, query_at
-from include.checkpoints.retention import freeze_due
-from include.checkpoints.shelf import on_shelf
 from include.control.coordinator import Coordinator
 from include.lake.merge.frozen import names_of
 from include.lake.merge.snapshot import Snapshot
 from include.pipeline_file import find_pipeline
-from include.pipeline_file.target import Checkpoints
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import GenerationStarted
-from include.savepoints.beginning import add_file, file_of_the_other
-from include.savepoints.promoting import Promoting
+from include.protocol.reading_began import reading_began
+from include.savepoints.beginning import add_file
 from include.savepoints.renaming import renamed
 from include.settings import Settings
 from tests.support.hand_made import known_to_commands
@@ -109,56 +104,12 @@ def test_a_clone_that_has_gone_on_is_not_begun_again(p: Coordinator) -> None:
     assert q.ledger.state() == state
 
 
-def cut_over(p: Coordinator, *more: str, fault: str = "") -> subprocess.CompletedProcess:
-    return command(p, "promote", "q", "--over", "p", "--reason", "a test", *more, fault=fault)
-
-
-@pytest.mark.parametrize("fault", ["", "promotion.saved", "generation.part_fenced", "generation.fenced"])
-def test_a_cut_over_is_ended_by_the_same_command(p: Coordinator, fault: str) -> None:
-    q, was = clone_of(p), rows(p)
-    if fault:
-        killed = cut_over(p, fault=fault)
-        assert killed.returncode == -9, killed.stderr
-    done = cut_over(p)
-    assert done.returncode == 0, done.stderr
-    assert rows(p) == was
-    [started] = p.ledger.state().generations
-    assert isinstance(started, GenerationStarted)
-    assert (started.is_cut_over, started.generation) == (True, 2)
-    assert q.ledger.state().turn is None or q.ledger.state().turn.until is None
-    kept = [one.name for one in on_shelf(p.settings, p.pipeline)]
-    assert [name for name in kept if name.startswith("q-")] == ([] if fault != "promotion.saved" else kept[2:3])
-    assert any(name.startswith("before-q-") for name in kept)
-    cut = Cut.at(p.settings, p.pipeline, None)
-    assert (cut.checkpoint.name, cut.checkpoint.next_offsets) == ("2/start", q.ledger.state().next_offsets)
-    assert [(row["id"], row["seq"]) for row in query_at([cut], "SELECT * FROM target ORDER BY id").to_pylist()] == [
-        row for row in rows(p) if row[0] != 39
-    ]
-    again = cut_over(p)
-    assert again.returncode == 0, again.stderr
-
-
-def test_log_clean_up_does_not_end_the_start_of_a_generation_that_is_retained(p: Coordinator) -> None:
-    clone_of(p)
-    assert cut_over(p).returncode == 0
-    pipeline = p.pipeline.model_copy(update={"checkpoints": Checkpoints.model_validate({"retain": 1})})
-    assert freeze_due(p.settings, pipeline) == 1
-    log = DeltaTable(str(p.tables.target))
-    log.create_checkpoint()
-    for version in range(log.version() + 1):
-        (Path(str(p.tables.target)) / f"_delta_log/{version:020}.json").unlink()
-    found = listed(p.settings, p.pipeline, checkpoints_in(p.settings, p.pipeline))
-    assert (found[-1].checkpoint.name, found[-1].lost) == ("2/start", None)
-
-
-def test_what_a_cut_over_under_way_needs_is_not_dropped(p: Coordinator) -> None:
-    clone_of(p)
-    assert cut_over(p, fault="generation.part_fenced").returncode == -9
-    [needed] = [one.name for one in on_shelf(p.settings, p.pipeline) if one.name.startswith("q-")]
-    refused = command(p, "savepoint", "drop", "p", needed)
-    assert (refused.returncode, "lakemark promote q --over p" in refused.stderr) == (1, True), refused.stderr
-    assert cut_over(p).returncode == 0
-    assert needed not in [one.name for one in on_shelf(p.settings, p.pipeline)]
+def test_a_clone_knows_where_the_reading_of_its_rows_began(p: Coordinator) -> None:
+    began = reading_began(p.ledger.events(), p.ledger.state())
+    assert began.offsets
+    q = clone_of(p)
+    assert reading_began(q.ledger.events(), q.ledger.state()) == began
+    assert q.ledger.state().next_backfill > 100_000, "numbers of the other pipeline's backfills are in its rows"
 
 
 def test_what_a_restore_under_way_needs_is_not_dropped(p: Coordinator) -> None:
@@ -171,41 +122,6 @@ def test_what_a_restore_under_way_needs_is_not_dropped(p: Coordinator) -> None:
     assert command(p, *back).returncode == 0
     assert command(p, "savepoint", "drop", "p", "copy").returncode == 0
     assert rows(p) != was
-
-
-def test_tables_that_differ_change_nothing(p: Coordinator) -> None:
-    saved(p, "old", at="2")
-    done = command(p, "savepoint", "clone", "p", "old", "--as", "q")
-    assert done.returncode == 0, done.stderr
-    q, was = other(p, "q"), rows(p)
-    promoting = Promoting(
-        p.settings,
-        q.pipeline,
-        p.pipeline,
-        accepts=False,
-        reason="a test",
-        started_by="me",
-        listen=lambda fact: None,
-        say=lambda text: None,
-    )
-    [target] = promoting.preview()
-    assert not target.is_equal
-    assert target.rows == (len([row for row in rows(p) if row[0] != 39]), len([row for row in rows(q) if row[0] != 39]))
-    dry = cut_over(p, "--dry-run")
-    assert (dry.returncode, rows(p)) == (1, was)
-
-
-def test_a_file_that_says_another_thing_is_refused(p: Coordinator) -> None:
-    clone_of(p)
-    file = p.settings.pipelines / "q.yaml"
-    data = yaml.safe_load(file.read_text())
-    data["source"]["filter"] = "id > 3"
-    file.write_text(yaml.safe_dump(data))
-    refused = cut_over(p)
-    assert (refused.returncode, "other: source.filter" in refused.stderr) == (1, True), refused.stderr
-    text, declared = file_of_the_other(p.settings, other(p, "q").pipeline, p.pipeline)
-    assert (declared.name, declared.target.table, declared.source.filter) == ("p", "lake://silver/p", "id > 3")
-    assert "silver/q" not in text
 
 
 def test_the_new_files_tables_are_renamed_and_nothing_else() -> None:
@@ -244,17 +160,21 @@ def test_what_is_no_name_of_a_pipeline(p: Coordinator, tmp_path: Path, name: str
     assert sorted(path for path in tmp_path.rglob("*.yaml")) == before
 
 
-def test_no_pipeline_takes_its_own_place(p: Coordinator) -> None:
-    refused = command(p, "promote", "p", "--over", "p", "--reason", "a test")
-    assert (refused.returncode, "the same pipeline" in refused.stderr) == (1, True), refused.stderr
+def test_what_is_refused_advises_what_is_there(p: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOST", "100")
+    refused = command(p, "savepoint", "clone", "p", "s", "--as", "q")
+    assert refused.returncode == 1
+    assert "lakemark savepoint list p" in refused.stderr, refused.stderr
+    assert "run q" not in refused.stderr
 
 
 def test_a_pipeline_of_two_halves_is_refused(p: Coordinator) -> None:
     file = p.settings.pipelines / "p.yaml"
     data = yaml.safe_load(file.read_text()) | {"merge_every": 3}
     file.write_text(yaml.safe_dump(data))
-    refused = command(p, "savepoint", "clone", "p", "s", "--as", "q")
-    assert (refused.returncode, "two halves" in refused.stderr) == (1, True), refused.stderr
+    for told in (["clone", "p", "s", "--as", "q"], ["rehearse", "p", "s"]):
+        refused = command(p, "savepoint", *told)
+        assert (refused.returncode, "two halves" in refused.stderr) == (1, True), refused.stderr
 
 
 @pytest.mark.parametrize("kind", ["copy", "pin"])

@@ -112,6 +112,13 @@ def test_since_a_restore_it_is_the_one_that_the_tables_went_back_to() -> None:
     assert at(None, restored, reset) == "1/0"
 
 
+def test_where_the_tables_stood_at_a_moment_is_kept_also_after_a_restore() -> None:
+    first, _, third = CHECKPOINTS
+    assert third.committed_at is not None
+    assert retained(CHECKPOINTS, count=None, since="2026-02-01T00:00:00+00:00", stood=first) == [first]
+    assert retained(CHECKPOINTS, count=None, since="2026-01-02T12:00:00+00:00", stood=first) == [first, third]
+
+
 def test_so_many_are_kept_or_those_since_a_moment_and_the_state_at_that_moment() -> None:
     assert retained(CHECKPOINTS, count=2, since=None) == CHECKPOINTS[1:]
     assert retained(CHECKPOINTS, count=9, since=None) == CHECKPOINTS

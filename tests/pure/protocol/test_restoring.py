@@ -8,11 +8,13 @@ import pytest
 
 from include.protocol.checkpoints import Checkpoint, checkpoints_of
 from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted, TopicsStarted
 from include.protocol.ledger_fold import fold
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import SourceExtent
-from include.protocol.ranges import TopicPartition
+from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.reading_began import reading_began
 from include.protocol.restoring import go_back, positions_after
 from tests.support.batches import batch, committed, source
@@ -52,6 +54,23 @@ def test_i7_what_was_first_read_later_is_read_again_from_its_start() -> None:
     started = back()
     assert started.start_offsets == {T0: 10, T1: 0, U0: 7}
     assert started.topic_ids == {"t": "id-t", "u": "id-u"}
+
+
+def test_i7_a_clone_knows_where_the_reading_of_its_rows_began() -> None:
+    """Else a table that takes the target's place would have records that were never to be read, or lack some."""
+    gone = TopicPartition("gone", 0)
+    known = FirstOffsets({T0: 4, gone: 3}, (OffsetRange("t", 0, 6, 8),), ("u",), {"t": "id-t", "gone": "id-gone"})
+    begun = replace(back(), origin="clone of p/s 1/0", first=known)
+    state = fold([begun])
+    found = reading_began([begun], state)
+    assert (found.offsets, found.skipped, found.recreated) == ({T0: 4}, known.skipped, ("u",))
+    assert found.lost_before(T0, 5) == OffsetRange("t", 0, 4, 5)
+
+
+def test_i7_a_clone_reads_a_topic_that_came_later_from_where_that_was_begun() -> None:
+    later = FirstOffsets({T0: 0, U0: 7}, topic_ids={"t": "id-t", "u": "id-u"})
+    begun = go_back(LedgerState(), TO, HELD, later, origin="clone of p/s 1/0", reason="why", started_by="who")
+    assert (begun.start_offsets, begun.topic_ids) == ({T0: 10, U0: 7}, {"t": "id-t", "u": "id-u"})
 
 
 def test_a_topic_that_the_file_no_longer_names_is_left_out() -> None:

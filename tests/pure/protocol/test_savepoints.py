@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from include.protocol.checkpoints import checkpoints_of, standing_at
 from include.protocol.errors import TerminalError
+from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import BatchPlanned, Event, GenerationStarted
 from include.protocol.ledger_fold import fold
 from include.protocol.participants import NOWHERE, Position
@@ -76,11 +78,18 @@ def test_no_two_tables_have_one_folder() -> None:
 
 
 def test_what_was_begun_is_ended_and_nothing_else() -> None:
-    verify_same(BEGUN, is_copy=False, checkpoint=None)
-    verify_same(BEGUN, is_copy=False, checkpoint="1/1")
-    for told in ({"is_copy": True, "checkpoint": None}, {"is_copy": False, "checkpoint": "1/2"}):
+    verify_same(BEGUN, is_copy=False, is_deep=False, checkpoint=None)
+    verify_same(BEGUN, is_copy=False, is_deep=False, checkpoint="1/1")
+    for told in ((True, False, None), (False, True, None), (False, False, "1/2")):
         with pytest.raises(TerminalError, match="another savepoint of this name was begun"):
-            verify_same(BEGUN, **told)  # type: ignore[arg-type]
+            verify_same(BEGUN, *told)
+
+
+def test_what_an_older_lakemark_did_not_keep_changes_no_digest() -> None:
+    """Else its manifests would count as damaged."""
+    assert not {"is_deep", "first"} & BEGUN.to_json().keys()
+    later = replace(BEGUN, is_deep=True, first=FirstOffsets({TopicPartition("t", 0): 7}, topic_ids={"t": "id-t"}))
+    assert Begun.from_json(json.loads(json.dumps(later.to_json()))) == later
 
 
 def test_where_the_tables_stand_after_a_restore_a_clone_and_a_cut_over() -> None:
