@@ -217,7 +217,9 @@ class QuarantineStates:
                 case BatchCommitted():
                     batch = planned[event.generation, event.batch_id]
                     set_aside = event.counts.quarantined if event.counts is not None else None
-                    yield _Landed(batch.key, batch.ranges, batch.topic_ids, set_aside)
+                    # What it found good was replaced if a backfill's table took the target's place since.
+                    is_replaced = event.table_version is not None and is_gone(event.table_version, self._rolled_back)
+                    yield _Landed(batch.key, () if is_replaced else batch.ranges, batch.topic_ids, set_aside)
                 case BackfillPlanned(backfill) if backfill.into == "same" or self._is_swapped(backfill):
                     for batch in self.landed_chunks(backfill):  # a replay reads single records of its ranges
                         yield self._landed_chunk(batch, reads_whole=backfill.records is None)
