@@ -140,6 +140,7 @@ import sys
 from pathlib import Path
 from include.savepoints.making import Making
 from include.checkpoints.shelf import drop
+from tests.support.stopped import end, resumed, stopped
 from tests.support.tables_before import with_tables
 coordinator = with_tables(Path(sys.argv[1]))
 if sys.argv[2] == "drop":
@@ -175,6 +176,25 @@ def test_one_that_was_killed_is_ended_by_the_same_command(tmp_path: Path, what: 
             saved(coordinator, at="2", is_copy=what == "copy")
         found = saved(coordinator, is_copy=what == "copy")
         assert found.begun.checkpoint.name == "1/3", "what was decided stays"
+    assert checked(coordinator.settings, coordinator.pipeline, "s", is_deep=True).problems == []
+
+
+def test_who_comes_second_changes_nothing_of_a_whole_one(tmp_path: Path) -> None:
+    coordinator = made(tmp_path)
+    file = coordinator.settings.pipelines / "p.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("name: p\n")
+    env = {**os.environ, "LAKEMARK_TEST_FAULT": "savepoint.table_saved=stop"}
+    first = subprocess.Popen([sys.executable, "-c", MAKE, str(tmp_path), "pin"], env=env, stderr=subprocess.DEVNULL)
+    try:
+        asleep = stopped(first)
+        with pytest.raises(TerminalError, match="another savepoint of this name was begun"):
+            saved(coordinator, at="3", is_deep=True)
+        saved(coordinator, at="3")
+        file.write_text("name: p  # changed since\n")
+        assert resumed(first, asleep)[0] == 1, "the name is taken"
+    finally:
+        end(first)
     assert checked(coordinator.settings, coordinator.pipeline, "s", is_deep=True).problems == []
 
 

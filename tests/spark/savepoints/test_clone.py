@@ -9,7 +9,7 @@ from include.pipeline_file import Pipeline
 from tests.spark.savepoints.test_restore import command, create, three_batches
 from tests.support.photos import Photo, photo, vacuumed, whole, without_batches
 from tests.support.stopped import was_killed
-from tests.support.world import World
+from tests.support.world import World, changes
 
 
 def cloned(world: World, pipeline: Pipeline, savepoint: str, new: str, *told: str, **environment: str) -> Pipeline:
@@ -69,6 +69,23 @@ def sections(name: str, **change: object) -> dict[str, object]:
         "target": {"table": f"lake://silver/{name}", "history_table": f"lake://silver/{name}_history"},
         "archive": f"lake://bronze/{name}",
     }
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_route_are_not_left_behind(world: World) -> None:
+    topic = world.topic()
+    routes = [{"table": "lake://silver/odd", "when": "id % 2 = 1"}]
+    pipeline = world.pipeline(topic, "routed", target={"table": "lake://silver/routed", "routes": routes})
+    world.produce(topic, changes(range(10), 1))
+    assert world.drain(pipeline) == 1
+    create(world, pipeline, "s")
+    world.pipeline(topic, "unrouted", target={"table": "lake://silver/unrouted"})
+    refused = command(world, "clone", pipeline, "s", "--as", "unrouted", "--dry-run")
+    assert refused.returncode == 1
+    assert "lake://silver/odd: impossible: its 5 rows would be in no table of unrouted" in refused.stdout
+    world.pipeline(topic, "routed", target={"table": "lake://silver/routed"})
+    dry = command(world, "restore", pipeline, "s", "--keep-file", "--dry-run", "--reason", "a test")
+    assert (dry.returncode, "lake://silver/odd: leave: " in dry.stdout) == (0, True), dry.stderr
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tests.spark.savepoints.test_clone import cloned
 from tests.spark.savepoints.test_promote import both, promote
 from tests.spark.savepoints.test_restore import REASON, command, create, three_batches
 from tests.support.photos import batch_of, photo, records, whole
+from tests.support.stopped import was_killed
 from tests.support.world import World
 
 
@@ -34,6 +35,19 @@ def cut_over(world: World) -> Pipeline:
     done = promote(world, new, pipeline)
     assert done.returncode == 0, done.stderr
     return pipeline
+
+
+@pytest.mark.slow
+def test_a_cut_over_that_was_under_way_is_ended(world: World) -> None:
+    """The target has the new rows, the other tables have not. A rebuild's own fences bring none."""
+    pipeline, new = both(world, "lost_between", 14)
+    killed = promote(world, new, pipeline, LAKEMARK_TEST_FAULT="generation.part_fenced=kill")
+    assert was_killed(killed.returncode, killed.stderr), killed.stderr
+    shutil.rmtree(str(world.coordinator(pipeline).tables.ledger))
+    rebuilt = world.lakemark("ledger", "rebuild", pipeline.name, "--reason", "a test")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert whole(photo(world, pipeline)) == whole(photo(world, new))
+    assert world.drain(pipeline) == 0
 
 
 @pytest.mark.slow
