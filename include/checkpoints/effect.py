@@ -102,7 +102,8 @@ def effect_of(
     ]
     same = [c for c in checkpoints_in(settings, pipeline) if c.key.generation == state.generation]
     undone = [c.name for c in same if (c.point.version or 0) > (to.point.version or 0)]
-    return Effect(started, tables, left, undone, _read_again(state, started.start_offsets))
+    again = _read_again(state, started.start_offsets)
+    return Effect(started, tables, left, undone=undone, read_again=again)
 
 
 def verify_possible(pipeline: str, verdicts: Sequence[Verdict]) -> None:

@@ -192,7 +192,7 @@ def ledger_lost(pipeline: str, where: str) -> LedgerBehindTarget:
         expected="a ledger with the batches and generations of the target",
         found="a ledger without any batch",
         action=f"the ledger was lost: `lakemark ledger rebuild {pipeline}` makes it again from the target's own "
-        "commits; or, if this is a clone that was interrupted, run its `lakemark savepoint clone ...` again",
+        "commits; or, if this is a clone that was interrupted, run the command that began it again",
     )
 
 

@@ -21,6 +21,7 @@ from include.savepoints.checking import checked, seen
 from tests.support.readers import by_deltalake
 from tests.support.saved import place, saved, vacuumed, went_back
 from tests.support.six_batches import BATCHES, cut_the_log, made, rows
+from tests.support.stopped import end, resumed, stopped
 
 OLD = timedelta(days=16)
 
@@ -140,7 +141,6 @@ import sys
 from pathlib import Path
 from include.savepoints.making import Making
 from include.checkpoints.shelf import drop
-from tests.support.stopped import end, resumed, stopped
 from tests.support.tables_before import with_tables
 coordinator = with_tables(Path(sys.argv[1]))
 if sys.argv[2] == "drop":
