@@ -8,7 +8,8 @@ UV := VIRTUAL_ENV=$(VENV) $(BIN)/uv
 INSTALL := pip install --quiet --require-hashes --compile-bytecode
 WITHOUT_JVM := tests/pure tests/local
 IN_AIRFLOW := tests/installation
-WITH_JVM := tests/upgrade tests/spark tests/faults tests/matrix
+WITH_JVM := tests/spark tests/faults tests/matrix
+AFTER_AIRFLOW := tests/upgrade
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
@@ -71,6 +72,7 @@ test: setup-dev  ## runs all that CI runs (20 minutes on two cores)
 _test-beside: lint
 	@$(BIN)/pytest -m "not slow" -q $(WITHOUT_JVM)
 	@$(BIN)/pytest -m "not slow" -q $(IN_AIRFLOW)
+	@$(BIN)/pytest -m "not slow" -q $(AFTER_AIRFLOW)
 
 test-all: lint   ## runs the slow tests, too, and those of `make test` on the newest Python of this machine
 	@$(BIN)/pytest

@@ -46,7 +46,8 @@ def test_tables_and_offsets_go_back_together(world: World) -> None:
     assert world.lakemark("audit", pipeline.name, "--deep").returncode == 0
 
 
-@pytest.mark.parametrize("beside", ["history", pytest.param("routes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", ["history", "routes"])
 def test_from_any_checkpoint_to_any_other(world: World, beside: str) -> None:
     """Also to one of a generation that was left, and forward again."""
     chance, photos = random.Random(2), {}

@@ -17,6 +17,7 @@ CARELESS = "spark.databricks.delta.retentionDurationCheck.enabled"
 RETAINED = 3
 
 
+@pytest.mark.slow
 @pytest.mark.on_both_lakes
 def test_vacuum_spares_retained_checkpoints_and_pins(world: World) -> None:
     chance, photos = random.Random(7), []

@@ -37,6 +37,7 @@ def three_batches(world: World, name: str, seed: int) -> tuple[Pipeline, list[Ph
     return pipeline, photos
 
 
+@pytest.mark.slow
 @pytest.mark.on_both_lakes
 def test_a_copy_comes_back_after_a_vacuum_by_hand_and_a_pin_says_what_it_lost(world: World) -> None:
     pipeline, photos = three_batches(world, "vacuumed", 1)
