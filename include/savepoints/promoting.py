@@ -32,7 +32,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import CUT_OVER, GenerationStarted
 from include.protocol.ledger_state import LedgerState
@@ -108,7 +108,11 @@ class Promoting:
             rows = self._savepoint(self.new, called, self.over)
             before = self._savepoint(self.over, f"{_BEFORE}{called}", None)
             fault_point("promotion.saved")
-            started = self._changed(rows, cuts)
+            try:
+                started = self._changed(rows, cuts)
+            except LakemarkError:
+                self._tidy()
+                raise
             self._write_file()
             self._tidy()
         return Promoted(started, found, before.begun.name)
@@ -164,15 +168,15 @@ class Promoting:
             self.write_file()
 
     def _tidy(self) -> None:
-        """Removes the rows that this promotion has brought, and what tries before it have left that were killed. What
-        none of them has put into the tables was not followed by a savepoint to go back to either."""
+        """Removes the rows that this promotion has brought, or that tries before it have left; of a try that has
+        changed nothing also its savepoint to go back to."""
         done = {one.savepoint for one in self._ledger(self.over).state().generations}
         for one in on_shelf(self.settings, self.over):
             if one.brought_from(self.over) == self.new.name:
-                names = [one.name] if one.name in done else [one.name, f"{_BEFORE}{one.name}"]
-                for name in reversed(names):
-                    with suppress(TerminalError):  # it is gone already; or another one is at it
-                        drop(self.settings, self.over, name)
+                with suppress(TerminalError):  # a change that is under way needs these rows; or there is no other one
+                    drop(self.settings, self.over, one.name)
+                    if one.name not in done:
+                        drop(self.settings, self.over, f"{_BEFORE}{one.name}")
 
     def _caught_up(self) -> None:
         """Lets both pipelines read up to where the further one stands, in every partition."""

@@ -141,6 +141,7 @@ def test_rows_that_come_while_two_are_compared_are_not_replaced(p: Coordinator) 
         end(promoting)
     assert (code, "rows have come in between" in said) == (1, True), said
     assert rows(p) == was
+    assert [one.name for one in on_shelf(p.settings, p.pipeline)] == ["s"], "nothing is left of what was refused"
 
 
 def test_rows_that_are_there_more_often_differ(p: Coordinator) -> None:
