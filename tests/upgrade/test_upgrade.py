@@ -96,6 +96,8 @@ def the_environment_of(settings: Settings) -> Iterator[None]:
 
 # What that version said, and what was not true: by place, what is true.
 CORRECTED = {
+    # The last to set it aside was the chunk of a backfill whose table took the target's place.
+    "commands.quarantine show.accounts[0].generation": -1,
     "commands.backfill --list.accounts[0].landed": 1,  # it said 0, since a promotion removes the chunks' own commits
 }
 
