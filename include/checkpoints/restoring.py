@@ -63,9 +63,10 @@ class Restoring:
     def _decide(self, state: LedgerState, source: SourceExtent) -> GenerationStarted:
         verify_no_backfill(self.to.pipeline, state)
         first = self.first or reading_began(self.coordinator.ledger.events(), state)
-        who = {"reason": self.reason, "started_by": self.started_by}
         try:
-            started = go_back(state, self.to, source, first=first, origin=self._origin, **who)
+            started = go_back(
+                state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
+            )
             return replace(started, first=self.first, rules=self.rules)
         except OffsetsExpired as error:
             raise self._with_the_archive(error) from error

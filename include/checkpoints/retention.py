@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from include.checkpoints.listing import checkpoints_in, position_at, told_in
+from include.checkpoints.listing import position_at, told_in
 from include.checkpoints.shelf import files_of, pins_of
 from include.lake.log_cleaning import log_retention
 from include.lake.log_store import LOG
@@ -24,7 +24,7 @@ from include.participants.catalog import Catalog
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.checkpoints import Checkpoint, retained, standing_at
+from include.protocol.checkpoints import Checkpoint, checkpoints_of, retained, standing_at
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
@@ -47,11 +47,12 @@ def retained_in(settings: Settings, pipeline: Pipeline) -> Sequence[Checkpoint]:
     rule = pipeline.checkpoints
     if rule.retain is None and rule.retain_hours is None:
         return ()
-    known = checkpoints_in(settings, pipeline)
+    told = told_in(settings, pipeline)
+    known = checkpoints_of(pipeline.name, (event for _, event in told))
     if rule.retain_hours is None:
         return retained(known, rule.retain, None)
     since = (datetime.now(UTC) - timedelta(hours=rule.retain_hours)).isoformat()
-    return retained(known, None, since, stood=standing_at(pipeline.name, told_in(settings, pipeline), since))
+    return retained(known, None, since, stood=standing_at(pipeline.name, told, since))
 
 
 def kept_of(settings: Settings, pipeline: Pipeline, participant: Participant) -> Kept | None:

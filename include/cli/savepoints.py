@@ -180,8 +180,7 @@ def _line(one: Seen) -> str:
         return f"{found.name}  broken: {one.lost}"
     begun = found.begun
     size = f"{found.savepoint.bytes / 1e6:,.1f} MB" if found.savepoint is not None else ""
-    is_ended = found.savepoint is not None and not one.is_brought
-    state = "whole" if one.lost is None else f"broken: {one.lost}" if is_ended else one.lost
+    state = "whole" if one.lost is None else f"broken: {one.lost}" if one.is_ended else one.lost
     if one.lost is None and one.moved_on is not None:
         state = f"whole; but {one.moved_on} is another table now: it can be cloned, and not restored"
     reason = f"  ({begun.reason})" if begun.reason else ""

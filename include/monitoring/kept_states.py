@@ -31,7 +31,7 @@ def kept_states(settings: Settings, pipeline: Pipeline, limit: int) -> JsonObjec
                 "checkpoint": begun and begun.checkpoint.name,
                 "bytes": one.on_shelf.savepoint and one.on_shelf.savepoint.bytes,
                 "lost": one.lost,
-                "is_ended": one.on_shelf.savepoint is not None,
+                "is_ended": one.is_ended,
                 "rehearsed": (last := rehearsed(settings, pipeline, one.on_shelf.name)) and last.to_json(),
             }
             for one in reversed(seen(settings, pipeline))

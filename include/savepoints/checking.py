@@ -38,6 +38,11 @@ class Seen:
 
     is_brought: bool = False  # it is none: it holds another pipeline's rows, for a promotion that did not end
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether it was made to its end, and is a savepoint of the pipeline."""
+        return self.on_shelf.savepoint is not None and not self.is_brought
+
     def to_json(self) -> JsonObject:
         found = self.on_shelf
         begun = {} if found.begun is None else found.begun.to_json()
@@ -45,7 +50,7 @@ class Seen:
         return {
             **whole,
             "name": found.name,
-            "is_ended": found.savepoint is not None and not self.is_brought,
+            "is_ended": self.is_ended,
             "lost": self.lost,
             "moved_on": self.moved_on,
         }

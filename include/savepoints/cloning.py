@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from include.checkpoints.effect import verify_possible
 from include.checkpoints.restoring import Restoring
@@ -31,11 +32,10 @@ from include.protocol.batch import FENCE, app_id
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
 from include.protocol.errors import OffsetsExpired, TerminalError, TopicRecreated
-from include.protocol.first_offsets import FirstOffsets
 from include.protocol.generations import fence_metadata
 from include.protocol.ledger_events import CLONE, FIRST_GENERATION, GenerationStarted
 from include.protocol.participants import NOWHERE, Position
-from include.protocol.savepoints import SavedTable
+from include.protocol.savepoints import SavedTable, Savepoint
 from include.savepoints.checking import checked
 from include.savepoints.same_program import counterparts
 from include.savepoints.saved_tables import SavedRows, saved_rows
@@ -62,7 +62,7 @@ class Cloning:
 
     def verdicts(self) -> list[Verdict]:
         """What becomes of every table. Raises TerminalError: see `taken`."""
-        saved, known = self._saved(), taken(self._there, self.source, self.name).tables
+        saved, known = self._saved(), self._savepoint.tables
         verdicts = [
             verdict(one, _metadata(saved.get(one.name)), is_known=self._old_names.get(one.name) in known)
             for one in self._participants
@@ -101,7 +101,7 @@ class Cloning:
         markers = {app_id(self.to.name, generation): FENCE for generation in ended}
         said = fence_metadata(self.to.name, decided)
         self._made(Catalog.of(self.to).point, saved[POINT], str(decided.table_id), markers, said=said)
-        checkpoint = taken(self._there, self.source, self.name).checkpoint
+        checkpoint = self._savepoint.checkpoint
         decided = self._decided(checkpoint)  # whoever was first has
         for participant in Catalog.of(self.to).before:
             position = (decided.positions or {}).get(participant.name, NOWHERE)
@@ -150,10 +150,10 @@ class Cloning:
             raise self._not_new(str(uri), "another table")
         fault_point("clone.table_made")
 
-    @property
-    def _first(self) -> FirstOffsets | None:
-        """Where the reading of these rows began."""
-        return taken(self._there, self.source, self.name).begun.first
+    @cached_property
+    def _savepoint(self) -> Savepoint:
+        """What it begins with: a manifest never changes."""
+        return taken(self._there, self.source, self.name)
 
     def _moved(self, checkpoint: Checkpoint, positions: Mapping[str, Position], table_id: str | None) -> Checkpoint:
         """The checkpoint, as one of the new pipeline."""
@@ -164,8 +164,8 @@ class Cloning:
         return f"{CLONE}{self.source.name}/{self.name} {checkpoint.name}"
 
     def _restoring(self, to: Checkpoint) -> Restoring:
-        coordinator = Coordinator(self.settings, self.to)
-        return Restoring(coordinator, to, self.reason, self.started_by, origin=self._origin(to), first=self._first)
+        coordinator, first = Coordinator(self.settings, self.to), self._savepoint.begun.first
+        return Restoring(coordinator, to, self.reason, self.started_by, origin=self._origin(to), first=first)
 
     def _saved(self) -> dict[str, SavedRows]:
         """The savepoint's tables, by the participants' names of the new pipeline."""

@@ -235,6 +235,7 @@ class Promoting:
     def _changed(self, rows: Savepoint, compared_at: tuple[Cut, Cut]) -> GenerationStarted:
         """Cuts over. Args: rows: the clone's, on the shelf of the pipeline whose place they take."""
         coordinator = Coordinator(self.settings, self.over)
+        self._verify_stood_still(compared_at[1].checkpoint, rows.checkpoint)
         origin = f"{CUT_OVER}{self.new.name} {rows.begun.name} {rows.checkpoint.name}"
         stands = {one.name: self._stands(one.name, rows) for one in Catalog.of(self.over).participants}
         to = replace(rows.checkpoint, pipeline=self.over.name, point=stands.pop(POINT), positions=stands)
@@ -245,7 +246,6 @@ class Promoting:
             # The fence follows the very version of the target that was there before this look.
             for was, now in zip(compared_at, self._cuts(), strict=True):
                 self._verify_stood_still(was.checkpoint, now.checkpoint)
-            self._verify_stood_still(compared_at[1].checkpoint, rows.checkpoint)
             started = cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
             return replace(started, rules=rules)
 
