@@ -19,6 +19,7 @@ from include.protocol.maintenance import purged_from, purged_offsets
 from include.protocol.participants import Positions
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition
+from include.protocol.reading_began import topics_started
 from include.protocol.settlement import LandedCommit, Settle, settle
 from include.settings import Settings
 
@@ -106,8 +107,12 @@ class TargetsWord:
         if generation > 1 and begun is None:
             return []
         events: list[Event] = [stands_after(self.settings, self.pipeline, begun)] if begun else []
+        known = {*begun.topic_ids} if begun else set()
         for commit in commits:
             batch = commit.metadata.batch
+            if (topics := topics_started(batch, commit.metadata.next_offsets, known)) is not None:
+                events.append(topics)
+                known |= {*topics.topic_ids}
             match settle(BatchRecord(batch), batch.batch_id, commit):
                 case Settle(event):
                     events += [BatchPlanned(batch), event]

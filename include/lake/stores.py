@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from include.lake.files import Files
 from include.lake.lines import Lines
 from include.lake.log_store import LogStore
-from include.lake.posix import PosixFiles, PosixLines, PosixLogStore
+from include.lake.posix.files import PosixFiles
+from include.lake.posix.lines import PosixLines
+from include.lake.posix.log_store import PosixLogStore
 from include.lake.s3.connection import delta_options as _delta_options
 from include.lake.s3.connection import requests as _requests
 from include.lake.s3.connection import spark_options as _spark_options

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
+from include.lake.posix.errors import refusal
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
-from include.protocol.errors import LakemarkError, TerminalError
+from include.protocol.errors import LakemarkError
 
 
 def trouble(uri: LakeUri, found: str = "") -> LakemarkError | None:
@@ -21,19 +20,6 @@ def trouble(uri: LakeUri, found: str = "") -> LakemarkError | None:
         log_store_of(uri).entries()
     except LakemarkError as error:
         return error
-    except PermissionError as error:
-        return _may_not(uri, found or str(error))
     except OSError:
         pass  # it is not there, for instance
-    return _may_not(uri, found) if "ermission denied" in found else None
-
-
-def _may_not(uri: LakeUri, found: str) -> TerminalError:
-    return TerminalError(
-        what="a table may not be read",
-        where=str(uri),
-        expected=f"a folder whose files the user of this process (user id {os.geteuid()}) may read",
-        found=found,
-        action="give this user the right to read the folder and all files in it, and to write there if it runs "
-        "jobs, then run the same again (or rerun the task)",
-    )
+    return refusal(uri, found) if "ermission denied" in found else None

@@ -126,6 +126,13 @@ def _lands_somewhere(declared: Declaration) -> Iterator[Problem]:
         yield Problem("merge_every", "an `archive`, where batches wait for their MERGE", "no archive")
 
 
+@reads({"merge_every", "checkpoints.rehearse"})
+def _can_be_rehearsed(declared: Declaration) -> Iterator[Problem]:
+    if declared.merge_every is not None and declared.checkpoints.rehearse is not None:
+        allowed = "null, with `merge_every`: a pipeline of two halves cannot begin with a savepoint"
+        yield Problem("checkpoints.rehearse", allowed, repr(declared.checkpoints.rehearse))
+
+
 _CHECKS = (
     _routes_take_something,
     _tombstones_have_key_and_order,
@@ -134,4 +141,5 @@ _CHECKS = (
     _can_rescue,
     _tables_differ,
     _lands_somewhere,
+    _can_be_rehearsed,
 )

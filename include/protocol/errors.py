@@ -186,6 +186,10 @@ class StoreAway(RetryableError, OSError):
     """The store of a lake does not answer."""
 
 
+class StoreFull(RetryableError, OSError):
+    """The store of a lake has no space left."""
+
+
 class StoreUnclear(OutcomeUnknownError, OSError):
     """The store of a lake gave no clear answer to a write, which may be there or not."""
 

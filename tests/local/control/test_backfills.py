@@ -75,6 +75,17 @@ def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(coordina
     assert Backfills(coordinator).plan(request(5, 15), "r4", "", "test").number == planned.number + 1
 
 
+def test_i7_a_ledger_that_was_lost_still_knows_where_reading_began(coordinator: Coordinator) -> None:
+    """With `start: latest`, a new table would have records that were never to be read."""
+    target = make_target(coordinator)
+    for n in range(4, 6):
+        land(target, n - 3, replace(batch(n), batch_id=n - 4))
+    LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    into = Backfills(coordinator).plan(BackfillRequest(into="new"), "r1", "", "test")
+    read = [one for ranges in into.chunks for one in ranges]
+    assert [(one.start_offset, one.end_offset) for one in read] == [(40, 60)]
+
+
 def test_i3_no_chunk_begins_with_a_marker_that_is_there(coordinator: Coordinator) -> None:
     """Nothing but backfills has landed, and the ledger is gone: nobody can notice that."""
     target = make_target(coordinator)

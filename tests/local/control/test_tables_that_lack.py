@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from include.cli.command import main
 from include.control.coordinator import Coordinator
 from include.control.rebuilding import LedgerRebuild
-from include.lake.posix import PosixLogStore
+from include.lake.posix.log_store import PosixLogStore
 from include.participants.catalog import Catalog
 from include.protocol.errors import LedgerBehindTarget, RetryableError, TargetBehindLedger
 from include.protocol.ledger_events import GenerationStarted

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged, TerminalError
+from tests.support.mounts import another_user
 
 Reader = Callable[[OpenedTable], object]
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -126,17 +126,6 @@ def test_a_checkpoint_whose_commits_are_gone_is_needed(table: OpenedTable, tmp_p
         open_table(uri_of(table))
 
 
-@contextmanager
-def _another_user() -> Iterator[None]:
-    if os.geteuid() != 0:
-        pytest.skip("only root may become another user")
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.parametrize("closed", ["the folder", "the log", "a commit"])
 def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(tmp_path: Path, closed: str) -> None:
     """Nobody is to move its folder away."""
@@ -146,7 +135,7 @@ def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(tmp_path: 
         if folder.is_relative_to(tmp_path.parents[1]):
             folder.chmod(0o711)
     {"the folder": log.parent, "the log": log, "a commit": log / f"{0:020}.json"}[closed].chmod(0o000)
-    with _another_user(), pytest.raises(TerminalError, match="a table may not be read") as failure:
+    with another_user(), pytest.raises(TerminalError, match="the lake's file system refuses") as failure:
         open_table(LakeUri(str(tmp_path / "t")))
     assert not isinstance(failure.value, TableDamaged)
     assert "user id 65534" in failure.value.expected

@@ -178,6 +178,14 @@ def test_what_is_no_pipeline_at_all(tmp_path: Path, text: str, found: str) -> No
         load_pipeline(written(tmp_path, text), {})
 
 
+def test_a_pipeline_of_two_halves_is_not_rehearsed(tmp_path: Path) -> None:
+    """The file says so at once, and not the rehearsal at night."""
+    halves = {"archive": "lake://bronze/orders", "merge_every": 3}
+    file = written(tmp_path, {**GOOD, **halves, "checkpoints": {"rehearse": "0 6 * * *"}})
+    with pytest.raises(PipelineFileError, match=r"checkpoints\.rehearse, expected null, with `merge_every`"):
+        load_pipeline(file, {"KAFKA_BROKERS": "k:9092"})
+
+
 def test_variables_have_defaults(tmp_path: Path) -> None:
     file = written(tmp_path, changed("source.bootstrap_servers", "${KAFKA_NOT_SET:-localhost:9092}"))
     assert load_pipeline(file, {}).source.bootstrap_servers == "localhost:9092"

@@ -15,7 +15,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
-from include.protocol.reading_began import reading_began
+from include.protocol.reading_began import reading_began, topics_started
 from include.protocol.restoring import go_back, positions_after
 from tests.support.batches import batch, committed, source
 
@@ -71,6 +71,16 @@ def test_i7_a_clone_reads_a_topic_that_came_later_from_where_that_was_begun() ->
     later = FirstOffsets({T0: 0, U0: 7}, topic_ids={"t": "id-t", "u": "id-u"})
     begun = go_back(LedgerState(), TO, HELD, later, origin="clone of p/s 1/0", reason="why", started_by="who")
     assert (begun.start_offsets, begun.topic_ids) == ({T0: 10, U0: 7}, {"t": "id-t", "u": "id-u"})
+
+
+def test_i7_the_first_batch_that_read_a_topic_says_where_that_began() -> None:
+    """A ledger that was lost has it from there."""
+    held = {T0: 20, T1: 5, U0: 9}
+    assert topics_started(SECOND, held, {"t"}) == EVENTS[3]
+    assert topics_started(SECOND, held, {"t", "u"}) is None
+    first = topics_started(FIRST, {T0: 10, T1: 3}, set())
+    assert first is not None
+    assert first.start_offsets == {T0: 0, T1: 3}, "it has read nothing of the other partition, which began later"
 
 
 def test_a_topic_that_the_file_no_longer_names_is_left_out() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,10 +24,10 @@ from include.protocol.errors import (
     TerminalError,
 )
 from include.protocol.ledger_events import BatchPlanned
-from tests.conftest import NOT_ALLOWED
 from tests.support.batches import batch
 from tests.support.commits import at_the_point
 from tests.support.damage import cut, emptied
+from tests.support.mounts import mounted
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -46,18 +44,6 @@ def assert_right(world: World, pipeline: Pipeline) -> None:
     world.drain(pipeline)
     assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent)
     assert audit(world.settings, pipeline, deep=True).findings == ()
-
-
-@contextmanager
-def mounted(folder: str, *mount: str) -> Iterator[None]:
-    """`folder`, with what it holds, as another file system for a while."""
-    done = subprocess.run(["mount", *mount, folder], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"{NOT_ALLOWED} mount: {done.stderr}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.mark.on_local_lake
@@ -97,7 +83,7 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
     target = str(world.coordinator(pipeline).tables.target)
     world.coordinator(pipeline).plan()
-    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="a folder is not writable"):
+    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="for writing"):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
 

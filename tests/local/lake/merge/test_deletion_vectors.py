@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from include.lake.merge.deletion_vectors import read_vector, vector_file, vector_id, write_vectors
 from include.lake.merge.unfit import UnfitError
-from include.lake.posix import posix_path
+from include.lake.posix.path import posix_path
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 

@@ -15,7 +15,7 @@ from include.lake.merge.landing import land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
-from include.lake.posix import PosixLogStore
+from include.lake.posix.log_store import PosixLogStore
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 from tests.support.readers import by_deltalake

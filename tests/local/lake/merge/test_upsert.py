@@ -18,7 +18,7 @@ from include.lake.merge.landing import Marker, MarkerIsThereError, OvertakenErro
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.merge.upsert import Upsert
-from include.lake.posix import PosixLogStore
+from include.lake.posix.log_store import PosixLogStore
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from tests.support import readers
