@@ -95,4 +95,4 @@ class Restoring:
 
     @property
     def _change(self) -> GenerationChange:
-        return GenerationChange(self.coordinator, create_target=lambda: None)
+        return GenerationChange(self.coordinator)

@@ -162,7 +162,7 @@ def drop(settings: Settings, pipeline: Pipeline, name: str) -> OnShelf:
 
 def _verify_not_needed(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Checks that no change of generation is under way that brings the savepoint's rows."""
-    begun = GenerationChange(Coordinator(settings, pipeline), create_target=lambda: None).under_way
+    begun = GenerationChange(Coordinator(settings, pipeline)).under_way
     if begun is None or begun.savepoint != name:
         return
     again = f"`lakemark savepoint restore {pipeline.name} {name} --reason ...`"

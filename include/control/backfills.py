@@ -110,7 +110,7 @@ class Backfills:
                 break
         else:
             raise self._lost_every_race(self.settler.tables.target, "run the same again")
-        change = GenerationChange(self.settler, create_target=lambda: None)
+        change = GenerationChange(self.settler)
         if change.is_under_way:
             raise RetryableError(
                 what="a change of generation is under way, and a chunk would land between its tables",

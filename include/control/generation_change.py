@@ -44,13 +44,14 @@ class GenerationChange:
     """Changes the generation of one pipeline.
 
     Args:
-        create_target: creates the target's table if there is none, because a fence is a commit of that table.
+        create_target: creates the target's table if there is none, because a fence is a commit of that table; who
+            changes the rows of a table that is there needs none.
         fence_target: see `Fence.commit_to_target`. accepted: the tables, by name, with which a person wants to go
             on as they are.
     """
 
     settler: Settler
-    create_target: Callable[[], None]
+    create_target: Callable[[], None] = lambda: None
     fence_target: Commit = commit_markers
     accepted: frozenset[str] = frozenset()
 

@@ -140,7 +140,7 @@ class Promoting:
 
     def _completed(self) -> Promoted | None:
         """Completes a change that was decided and not ended; None: there is none."""
-        change = GenerationChange(Coordinator(self.settings, self.over), create_target=lambda: None)
+        change = GenerationChange(Coordinator(self.settings, self.over))
         begun = change.under_way
         if begun is None or begun.cut_over_to != self.new.name:
             return None
@@ -249,7 +249,7 @@ class Promoting:
             started = cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
             return replace(started, rules=rules)
 
-        return GenerationChange(coordinator, create_target=lambda: None).begin_from(origin, decide)
+        return GenerationChange(coordinator).begin_from(origin, decide)
 
     def _verify_stood_still(self, compared_at: Checkpoint, now: Checkpoint) -> None:
         """Checks that the rows which were compared are those that are there, or that were saved."""

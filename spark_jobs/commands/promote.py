@@ -89,7 +89,7 @@ def promote(spark: SparkSession, settings: Settings, pipeline: Pipeline, number:
     if begun := coordinator.ledger.state().generations:  # a target that was lost, and made anew, may lack old fences
         Fence(settings, pipeline, begun[-1]).raise_in(target, is_point=True)
     with turn(coordinator.ledger, f"the promotion of backfill {number}"):
-        GenerationChange(coordinator, lambda: None, bring_rows).begin_from(f"{PROMOTION}{number}", decide)
+        GenerationChange(coordinator, fence_target=bring_rows).begin_from(f"{PROMOTION}{number}", decide)
     _forget_purges(spark, pipeline, coordinator.tables.target)
     # A first call may have been killed before it did this.
     replace_rules(spark, coordinator.tables.target, spec)

@@ -68,7 +68,7 @@ def test_i3_a_backfill_of_a_ledger_that_was_made_anew_is_no_earlier_one(coordina
     commit(target, 4)
     clean_log(target)
     coordinator.ledger.set_aside()
-    LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    LedgerRebuild(coordinator).rebuild("lost", "test")
     planned = Backfills(coordinator).plan(request(5, 15), "r3", "", "test")
     assert [chunk.state for chunk in Backfills(coordinator).chunks(planned)] == ["waiting"]
     assert planned.number not in (1, 2), "quarantined records and rows name the backfill that wrote them"
@@ -80,7 +80,7 @@ def test_i7_a_ledger_that_was_lost_still_knows_where_reading_began(coordinator: 
     target = make_target(coordinator)
     for n in range(4, 6):
         land(target, n - 3, replace(batch(n), batch_id=n - 4))
-    LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    LedgerRebuild(coordinator).rebuild("lost", "test")
     into = Backfills(coordinator).plan(BackfillRequest(into="new"), "r1", "", "test")
     read = [one for ranges in into.chunks for one in ranges]
     assert [(one.start_offset, one.end_offset) for one in read] == [(40, 60)]
@@ -132,7 +132,7 @@ def promoted(coordinator: Coordinator, patch: pytest.MonkeyPatch) -> Path:
         land(target, n + 1, batch(n))
         if n == 0:
             backfill = Backfills(coordinator).plan(BackfillRequest(into="new"), "r", "", "test")
-    GenerationChange(coordinator, lambda: None).begin(lambda state, source: take_over(backfill, state, source, "test"))
+    GenerationChange(coordinator).begin(lambda state, source: take_over(backfill, state, source, "test"))
     Backfills(coordinator).end(backfill.number, "swapped", "test")
     return target
 
@@ -157,7 +157,7 @@ def test_i10_a_ledger_is_rebuilt_from_a_promotion_if_its_rows_are_there(
         land(target, n + 4, replace(batch(n + 1), generation=2, batch_id=n))
     DeltaTable(target).restore(back_to)
     coordinator.ledger.set_aside()
-    started, _ = LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    started, _ = LedgerRebuild(coordinator).rebuild("lost", "test")
     assert (started.start_offsets, started.restored_to) == ({TopicPartition("t", 0): starts}, back_to)
 
 
@@ -223,7 +223,7 @@ def test_i9_a_reset_that_reads_again_after_a_purge_changes_nothing(coordinator: 
         return restart("p", state, extent, 0, False, "why", "test")
 
     before = TableLog.open(LakeUri(str(target))).version
-    change = GenerationChange(coordinator, lambda: None)
+    change = GenerationChange(coordinator)
     for asked in (change.preview, change.begin):
         with pytest.raises(TerminalError, match="rows that are deleted could come back"):
             asked(back)
@@ -235,5 +235,5 @@ def test_i9_a_rebuild_from_rows_does_not_go_back_behind_what_was_purged(coordina
     commit(target, 2)
     clean_log(target)
     coordinator.ledger.set_aside()
-    started, _ = LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    started, _ = LedgerRebuild(coordinator).rebuild("lost", "test")
     assert (started.origin, started.start_offsets) == ("rows", {TopicPartition("t", 0): 5})

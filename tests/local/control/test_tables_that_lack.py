@@ -37,7 +37,7 @@ TP = TopicPartition("t", 0)
 
 def rebuilt(coordinator: Coordinator, *accepted: str) -> GenerationStarted:
     shutil.rmtree(str(coordinator.ledger.uri), ignore_errors=True)
-    change = LedgerRebuild(coordinator, lambda: None, accepted=frozenset(accepted))
+    change = LedgerRebuild(coordinator, accepted=frozenset(accepted))
     return change.rebuild("lost", "test")[0]
 
 

@@ -128,7 +128,7 @@ def test_i7_an_upgrade_waits_until_the_topics_are_there(tmp_path: Path, monkeypa
 def test_i10_a_ledger_of_old_batches_is_rebuilt(tmp_path: Path) -> None:
     coordinator = with_old_batches(tmp_path, landed=3)
     shutil.rmtree(str(coordinator.ledger.uri))
-    started, _ = LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    started, _ = LedgerRebuild(coordinator).rebuild("lost", "test")
     assert (started.generation, started.start_offsets) == (2, {TopicPartition("t", 0): 30})
     assert (started.positions or {})["history"].batch == BatchKey(1, 2), "a marker of the first form is the batch id"
     state = coordinator.ledger.state()
@@ -140,7 +140,7 @@ def test_i10_a_damaged_ledger_is_set_aside_and_rebuilt(tmp_path: Path) -> None:
     coordinator = with_old_batches(tmp_path, landed=2)
     [data, *_] = Path(str(coordinator.ledger.uri)).glob("*.parquet")
     data.write_bytes(b"no parquet")
-    started, aside = LedgerRebuild(coordinator, lambda: None).rebuild("damaged", "test")
+    started, aside = LedgerRebuild(coordinator).rebuild("damaged", "test")
     assert started.start_offsets == {TopicPartition("t", 0): 20}
     assert aside is not None
     assert (Path(str(aside)) / data.name).read_bytes() == b"no parquet", "a person can still look at it"

@@ -49,7 +49,7 @@ def test_i10_a_rebuilt_ledger_records_the_versions_that_the_batches_have(
     for n in range(3):
         land(target, n + 1, batch(n))
     monkeypatch.setattr(Coordinator, "source", lambda self, state=None: source({("t", 0): (0, 100)}))
-    LedgerRebuild(coordinator, lambda: None).rebuild("lost", "test")
+    LedgerRebuild(coordinator).rebuild("lost", "test")
     found = {e.batch_id: e.table_version for e in coordinator.ledger.events() if isinstance(e, BatchCommitted)}
     said = {n: json.loads(_provenance(target, n + 1)["userMetadata"])["batch_id"] for n in found}
     assert (found, said) == ({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2})
