@@ -182,7 +182,7 @@ def test_a_pipeline_of_two_halves_is_not_rehearsed(tmp_path: Path) -> None:
     """The file says so at once, and not the rehearsal at night."""
     halves = {"archive": "lake://bronze/orders", "merge_every": 3}
     file = written(tmp_path, {**GOOD, **halves, "checkpoints": {"rehearse": "0 6 * * *"}})
-    with pytest.raises(PipelineFileError, match=r"checkpoints\.rehearse, expected null, with `merge_every`"):
+    with pytest.raises(PipelineFileError, match=r"field checkpoints\.rehearse\): expected null, with `merge_every`"):
         load_pipeline(file, {"KAFKA_BROKERS": "k:9092"})
 
 
