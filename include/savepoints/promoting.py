@@ -46,7 +46,7 @@ from include.savepoints.same_program import counterparts, verify_same_program
 from include.settings import Settings
 
 _BATCHES_MAX = 10_000
-_BEFORE, _LETTERS = "before-", 40  # of a savepoint's name, which has 63 letters at most
+_BEFORE, _LETTERS = "before-", 37  # of a savepoint's name, which has 63 letters at most
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Promoting:
             found = self._differences(*cuts)
             self._verify_accepted(found)
             # The rows first: what a try has left that was killed is known by them.
-            called = f"{self.new.name[:_LETTERS]}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+            called = f"{self.new.name[:_LETTERS]}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"[:-3]  # to the millisecond
             rows = self._savepoint(self.new, called, self.over)
             before = self._savepoint(self.over, f"{_BEFORE}{called}", None)
             fault_point("promotion.saved")

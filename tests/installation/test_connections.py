@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import requests
 
 from tests.support.guarded_broker import LOGIN, PASSWORD, USER, guarded_broker
@@ -15,6 +16,7 @@ from tests.support.world import World, as_dict, changes, newest_by_key
 CONNECTION = "kafka_guarded"
 
 
+@pytest.mark.slow
 def test_a_login_comes_from_an_airflow_connection(installed: Installed, tmp_path: Path) -> None:
     with guarded_broker(installed.stack, tmp_path / "broker") as servers:
         world = World(servers, login=LOGIN, settings=installed.world.settings)

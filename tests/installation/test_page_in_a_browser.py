@@ -6,6 +6,8 @@ import re
 import threading
 from dataclasses import replace
 
+import pytest
+
 from include.pipeline_file import Pipeline
 from tests.support.batches import batch
 from tests.support.hand_made import stray
@@ -87,6 +89,7 @@ def test_a_figure_that_is_not_from_now_says_how_old_it_is(shown: Pipeline, brows
     frame.locator("dl.figures:not(:has(.old))").wait_for(timeout=30_000)
 
 
+@pytest.mark.slow
 def test_tiles_and_list_are_from_one_snapshot(installed: Installed, browser: Browser) -> None:
     made(installed, "steady", *(changes(range(5), n) for n in range(2)))
     frame = browser.open("steady")

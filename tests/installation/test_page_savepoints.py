@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from include.savepoints.checking import seen
 from tests.support.installed import Installed
 from tests.support.page_browser import Browser, made
@@ -11,6 +13,7 @@ from tests.support.waiting import wait_until
 from tests.support.world import as_dict, changes
 
 
+@pytest.mark.slow
 def test_a_savepoint_is_made_rehearsed_and_gone_back_to(installed: Installed, browser: Browser) -> None:
     pipeline = made(installed, "kept_by_name", changes(range(20), 1), changes(range(10), 2))
     installed.dag(pipeline)

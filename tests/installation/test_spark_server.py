@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import stack_in, world_in
 from tests.support.waiting import wait_until
 
 
+@pytest.mark.slow
 def test_it_serves_at_once_and_warms_up_until_a_session_comes(tmp_path: Path) -> None:
     stack = stack_in(tmp_path / "home", LAKEMARK_SPARK_WARM_UP_BATCHES="1000")
 

@@ -269,6 +269,7 @@ def assert_fenced_for_the_old_version(world: World, pipeline: Pipeline, key: Bat
     assert {path: len(read_table(path)) for path in paths} == before
 
 
+@pytest.mark.slow
 def test_an_installation_of_that_version_is_carried_on(left: tuple[World, dict[str, Any]]) -> None:
     world, said = left
     assert_still_said(said["commands"]["status"], status())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,20 +23,7 @@ from tests.support.hand_made import known_to_commands
 from tests.support.saved import saved
 from tests.support.six_batches import BATCHES, IN_KAFKA, made, rows
 from tests.support.tables_before import ask
-
-STEPS = """
-import os
-import sys
-from dataclasses import replace
-from include.control import coordinator, settling
-from tests.support.six_batches import IN_KAFKA
-lost = int(os.environ.get("LOST", "0"))  # offsets at the beginning of every partition
-held = {tp: replace(extent, log_start_offset=lost) for tp, extent in IN_KAFKA.partitions.items()}
-there = IN_KAFKA if not lost else replace(IN_KAFKA, partitions=held)
-settling.source_extent = coordinator.source_extent = lambda declared: there
-from include.cli.command import main
-sys.exit(main(sys.argv[1:]))
-"""
+from tests.support.without_kafka import LOST, command
 
 
 @pytest.fixture
@@ -51,20 +35,12 @@ def p(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     return found
 
 
-def command(p: Coordinator, *arguments: str, fault: str = "") -> subprocess.CompletedProcess:
-    """The command, in a process of its own. Args: fault: what kills it."""
-    env = {**os.environ, **({"LAKEMARK_TEST_FAULT": f"{fault}=kill"} if fault else {})}
-    return subprocess.run(
-        [sys.executable, "-c", STEPS, *arguments], env=env, capture_output=True, text=True, check=False
-    )
-
-
 def other(p: Coordinator, name: str) -> Coordinator:
     return Coordinator(p.settings, find_pipeline(name, p.settings.pipelines, p.settings.environment))
 
 
 def clone_of(p: Coordinator, name: str = "q") -> Coordinator:
-    done = command(p, "savepoint", "clone", "p", "s", "--as", name)
+    done = command("savepoint", "clone", "p", "s", "--as", name)
     assert done.returncode == 0, done.stderr
     return other(p, name)
 
@@ -85,12 +61,12 @@ def test_a_clone_holds_the_same_under_its_own_names(p: Coordinator) -> None:
 
 @pytest.mark.parametrize("fault", ["clone.table_made", "generation.part_fenced"])
 def test_a_clone_that_was_killed_is_ended_by_the_same_command(p: Coordinator, fault: str) -> None:
-    killed = command(p, "savepoint", "clone", "p", "s", "--as", "q", fault=fault)
+    killed = command("savepoint", "clone", "p", "s", "--as", "q", fault=fault)
     if fault == "generation.part_fenced":  # its target has been made with the fence, and it has no other table
         assert killed.returncode == 0, killed.stderr
     else:
         assert killed.returncode == -9, killed.stderr
-        refused = command(p, "plan", "q")
+        refused = command("plan", "q")
         assert refused.returncode == 1, "it must not begin by itself"
     q = clone_of(p)
     assert rows(q) == rows(p)
@@ -116,11 +92,11 @@ def test_what_a_restore_under_way_needs_is_not_dropped(p: Coordinator) -> None:
     was = rows(p)
     saved(p, "copy", at="2", is_copy=True)
     back = ("savepoint", "restore", "p", "copy", "--reason", "a test")
-    assert command(p, *back, fault="generation.part_fenced").returncode == -9
-    refused = command(p, "savepoint", "drop", "p", "copy")
+    assert command(*back, fault="generation.part_fenced").returncode == -9
+    refused = command("savepoint", "drop", "p", "copy")
     assert (refused.returncode, "lakemark savepoint restore p copy" in refused.stderr) == (1, True), refused.stderr
-    assert command(p, *back).returncode == 0
-    assert command(p, "savepoint", "drop", "p", "copy").returncode == 0
+    assert command(*back).returncode == 0
+    assert command("savepoint", "drop", "p", "copy").returncode == 0
     assert rows(p) != was
 
 
@@ -155,14 +131,14 @@ transform: {references: {eu: lake://silver/orders_eu}}
 @pytest.mark.parametrize("name", ["../q", "Q", "q__landing", "", "q/r"])
 def test_what_is_no_name_of_a_pipeline(p: Coordinator, tmp_path: Path, name: str) -> None:
     before = sorted(path for path in tmp_path.rglob("*.yaml"))
-    refused = command(p, "savepoint", "clone", "p", "s", "--as", name)
+    refused = command("savepoint", "clone", "p", "s", "--as", name)
     assert (refused.returncode, "no pipeline can have this name" in refused.stderr) == (1, True), refused.stderr
     assert sorted(path for path in tmp_path.rglob("*.yaml")) == before
 
 
 def test_what_is_refused_advises_what_is_there(p: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOST", "100")
-    refused = command(p, "savepoint", "clone", "p", "s", "--as", "q")
+    monkeypatch.setenv(LOST, "100")
+    refused = command("savepoint", "clone", "p", "s", "--as", "q")
     assert refused.returncode == 1
     assert "lakemark savepoint list p" in refused.stderr, refused.stderr
     assert "run q" not in refused.stderr
@@ -173,7 +149,7 @@ def test_a_pipeline_of_two_halves_is_refused(p: Coordinator) -> None:
     data = yaml.safe_load(file.read_text()) | {"merge_every": 3}
     file.write_text(yaml.safe_dump(data))
     for told in (["clone", "p", "s", "--as", "q"], ["rehearse", "p", "s"]):
-        refused = command(p, "savepoint", *told)
+        refused = command("savepoint", *told)
         assert (refused.returncode, "two halves" in refused.stderr) == (1, True), refused.stderr
 
 
@@ -185,7 +161,7 @@ def test_a_clone_begins_in_another_lake(
     saved(p, kind, is_copy=kind == "copy")
     monkeypatch.setenv("LAKEMARK_LAKE", str(tmp_path / "other"))
     monkeypatch.setenv("LAKEMARK_HOME", str(tmp_path / "other_home"))
-    done = command(p, "savepoint", "clone", "p", kind, "--as", "q", "--from-lake", old)
+    done = command("savepoint", "clone", "p", kind, "--as", "q", "--from-lake", old)
     assert done.returncode == 0, done.stderr
     there = Settings.from_environment()
     q = Coordinator(there, find_pipeline("q", there.pipelines, there.environment))
@@ -203,9 +179,9 @@ def test_what_is_refused_leaves_no_file_and_the_dry_run_says_it(
     elif wrong == "the place is taken":
         shutil.copytree(str(p.tables.target), f"{p.tables.target}_q".replace("p_q", "q"))
     else:
-        monkeypatch.setenv("LOST", "1000")
+        monkeypatch.setenv(LOST, "1000")
     before = sorted(path for path in Path(str(p.settings.lake)).rglob("*"))
-    tries = [command(p, "savepoint", "clone", "p", "s", "--as", "q", *told) for told in (["--dry-run"], [])]
+    tries = [command("savepoint", "clone", "p", "s", "--as", "q", *told) for told in (["--dry-run"], [])]
     assert [done.returncode for done in tries] == [1, 1], tries
     assert tries[0].stderr == tries[1].stderr
     assert not (p.settings.pipelines / "q.yaml").exists()

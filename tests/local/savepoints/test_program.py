@@ -13,7 +13,8 @@ from include.pipeline_file import find_pipeline
 from include.protocol.errors import TerminalError
 from include.savepoints.program import verify_program
 from include.savepoints.same_program import counterparts, differing
-from tests.local.savepoints.test_clones import command, other, p, rows, saved
+from tests.local.savepoints.test_clones import other, p, rows, saved
+from tests.support.without_kafka import LOST, command
 
 __all__ = ["p"]
 SUITE = '{"name": "s", "expectations": []}'
@@ -48,7 +49,7 @@ def test_who_goes_back_is_told_that_the_program_is_another_one(
     changed(p, **sections)
     was = rows(p)
     back = ("savepoint", "restore", "p", "old", "--reason", "a test")
-    tries = [command(p, *back, *told) for told in (["--dry-run"], [])]
+    tries = [command(*back, *told) for told in (["--dry-run"], [])]
     if not said:
         assert [done.returncode for done in tries] == [0, 0], tries
         return
@@ -56,7 +57,7 @@ def test_who_goes_back_is_told_that_the_program_is_another_one(
     for word in (f"other: {said}", "--keep-file", "--write-file"):
         assert word in tries[1].stderr, tries[1].stderr
     assert rows(p) == was
-    done = command(p, *back, "--keep-file")
+    done = command(*back, "--keep-file")
     assert done.returncode == 0, done.stderr
     assert rows(p) != was
 
@@ -68,8 +69,8 @@ def test_the_file_goes_back_with_the_rows(p: Coordinator) -> None:
     changed(p, source={"filter": "id > 3"})
     new = file.read_text()
     back = ("savepoint", "restore", "p", "old", "--reason", "a test", "--write-file")
-    assert (command(p, *back, "--dry-run").returncode, file.read_text()) == (0, new)
-    assert command(p, *back).returncode == 0
+    assert (command(*back, "--dry-run").returncode, file.read_text()) == (0, new)
+    assert command(*back).returncode == 0
     assert file.read_text() == text
     assert p.ledger.state().generations[-1].origin == "savepoint old 1/2"
 
@@ -78,8 +79,8 @@ def test_what_cannot_go_back_leaves_the_file(p: Coordinator, monkeypatch: pytest
     saved(p, "old", at="2")
     changed(p, source={"filter": "id > 3"})
     new = (p.settings.pipelines / "p.yaml").read_text()
-    monkeypatch.setenv("LOST", "1000")
-    refused = command(p, "savepoint", "restore", "p", "old", "--reason", "a test", "--write-file")
+    monkeypatch.setenv(LOST, "1000")
+    refused = command("savepoint", "restore", "p", "old", "--reason", "a test", "--write-file")
     assert (refused.returncode, "Kafka no longer holds" in refused.stderr) == (1, True), refused.stderr
     assert (p.settings.pipelines / "p.yaml").read_text() == new
 
@@ -99,7 +100,7 @@ def test_a_text_that_is_another_one_is_told(p: Coordinator) -> None:
 
 
 def test_two_pipelines_with_other_checks_of_the_table_are_not_the_same(p: Coordinator) -> None:
-    done = command(p, "savepoint", "clone", "p", "s", "--as", "q")
+    done = command("savepoint", "clone", "p", "s", "--as", "q")
     assert done.returncode == 0, done.stderr
     p.settings.expectations.mkdir(parents=True, exist_ok=True)
     (p.settings.expectations / "s.json").write_text(SUITE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,10 +29,11 @@ from include.savepoints.beginning import file_of_the_other
 from include.savepoints.checking import newest_whole
 from include.savepoints.promoting import Promoting
 from include.sources.kafka import KafkaSource
-from tests.local.savepoints.test_clones import STEPS, clone_of, command, other, p
+from tests.local.savepoints.test_clones import clone_of, other, p
 from tests.support.saved import saved
 from tests.support.six_batches import IN_KAFKA, SCHEMA, rows
 from tests.support.stopped import end, resumed, stopped
+from tests.support.without_kafka import COMMAND, command
 
 __all__ = ["p"]
 
@@ -47,7 +47,7 @@ def backfills(p: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Backfills:
 
 
 def cut_over(p: Coordinator, *more: str, fault: str = "") -> subprocess.CompletedProcess:
-    return command(p, "promote", "q", "--over", "p", "--reason", "a test", *more, fault=fault)
+    return command("promote", "q", "--over", "p", "--reason", "a test", *more, fault=fault)
 
 
 @pytest.mark.parametrize("fault", ["", "promotion.saved", "generation.part_fenced", "generation.fenced"])
@@ -80,20 +80,20 @@ def test_what_a_killed_promotion_has_brought_is_no_savepoint(p: Coordinator) -> 
     [brought] = [one.name for one in on_shelf(p.settings, p.pipeline) if one.name.startswith("q-")]
     why = ("--reason", "a test")
     for told in (["clone", "p", brought, "--as", "r"], ["restore", "p", brought, *why], ["rehearse", "p", brought]):
-        refused = command(p, "savepoint", *told)
+        refused = command("savepoint", *told)
         assert (refused.returncode, "lakemark promote q --over p" in refused.stderr) == (1, True), refused.stderr
     assert newest_whole(p.settings, p.pipeline).startswith("before-q-")
-    listed_ = command(p, "savepoint", "list", "p").stdout
+    listed_ = command("savepoint", "list", "p").stdout
     assert "rows of q for its promotion, which did not end" in listed_
-    assert command(p, "savepoint", "create", "p", "--name", brought, "--copy").returncode == 1
-    assert command(p, "savepoint", "drop", "p", brought).returncode == 0
+    assert command("savepoint", "create", "p", "--name", brought, "--copy").returncode == 1
+    assert command("savepoint", "drop", "p", brought).returncode == 0
 
 
 def test_i5_a_backfill_that_begins_beside_a_promotion_waits_and_is_seen(p: Coordinator, backfills: Backfills) -> None:
     clone_of(p)
     was = rows(p)
     env = {**os.environ, "LAKEMARK_TEST_FAULT": "promotion.saved=stop"}
-    over = [sys.executable, "-c", STEPS, "promote", "q", "--over", "p", "--reason", "a test"]
+    over = [*COMMAND, "promote", "q", "--over", "p", "--reason", "a test"]
     promoting = subprocess.Popen(over, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         asleep = stopped(promoting)
@@ -130,7 +130,7 @@ def test_i5_no_chunk_runs_between_the_fences_of_two_tables(p: Coordinator, backf
 def test_rows_that_come_while_two_are_compared_are_not_replaced(p: Coordinator) -> None:
     clone_of(p)
     env = {**os.environ, "LAKEMARK_TEST_FAULT": "promotion.saved=stop"}
-    over = [sys.executable, "-c", STEPS, "promote", "q", "--over", "p", "--reason", "a test"]
+    over = [*COMMAND, "promote", "q", "--over", "p", "--reason", "a test"]
     promoting = subprocess.Popen(over, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         asleep = stopped(promoting)
@@ -161,19 +161,19 @@ def test_no_batch_goes_on_by_another_file_than_was_promoted(p: Coordinator) -> N
     assert cut_over(p, "--write-file", fault="promotion.changed").returncode == -9
     assert (old.read_text(), len(p.ledger.state().generations)) == (before, 1)
     assert cut_over(p).returncode == 1
-    refused = command(p, "plan", "p")
+    refused = command("plan", "p")
     assert refused.returncode == 1
     assert "`lakemark promote q --over p --write-file --reason ...`" in refused.stderr, refused.stderr
     ended = cut_over(p, "--write-file")
     assert ended.returncode == 0, ended.stderr
     assert other(p, "p").pipeline.change.delete_when == "id = 1"
-    assert command(p, "plan", "p").returncode == 0
+    assert command("plan", "p").returncode == 0
 
 
 def test_a_long_name_can_be_promoted(p: Coordinator) -> None:
     name = "q" * 63
     clone_of(p, name)
-    done = command(p, "promote", name, "--over", "p", "--reason", "a test")
+    done = command("promote", name, "--over", "p", "--reason", "a test")
     assert done.returncode == 0, done.stderr
 
 
@@ -194,7 +194,7 @@ def test_what_a_cut_over_under_way_needs_is_not_dropped(p: Coordinator) -> None:
     clone_of(p)
     assert cut_over(p, fault="generation.part_fenced").returncode == -9
     [needed] = [one.name for one in on_shelf(p.settings, p.pipeline) if one.name.startswith("q-")]
-    refused = command(p, "savepoint", "drop", "p", needed)
+    refused = command("savepoint", "drop", "p", needed)
     assert (refused.returncode, "lakemark promote q --over p" in refused.stderr) == (1, True), refused.stderr
     assert cut_over(p).returncode == 0
     assert needed not in [one.name for one in on_shelf(p.settings, p.pipeline)]
@@ -202,7 +202,7 @@ def test_what_a_cut_over_under_way_needs_is_not_dropped(p: Coordinator) -> None:
 
 def test_tables_that_differ_change_nothing(p: Coordinator) -> None:
     saved(p, "old", at="2")
-    done = command(p, "savepoint", "clone", "p", "old", "--as", "q")
+    done = command("savepoint", "clone", "p", "old", "--as", "q")
     assert done.returncode == 0, done.stderr
     q, was = other(p, "q"), rows(p)
     promoting = Promoting(
@@ -236,5 +236,5 @@ def test_a_file_that_says_another_thing_is_refused(p: Coordinator) -> None:
 
 
 def test_no_pipeline_takes_its_own_place(p: Coordinator) -> None:
-    refused = command(p, "promote", "p", "--over", "p", "--reason", "a test")
+    refused = command("promote", "p", "--over", "p", "--reason", "a test")
     assert (refused.returncode, "the same pipeline" in refused.stderr) == (1, True), refused.stderr

@@ -59,6 +59,7 @@ def all_of_it_lost(world: World) -> Pipeline:
     return again
 
 
+@pytest.mark.slow
 def test_i2_after_target_and_ledger_were_lost_all_that_is_merged_is_archived(world: World) -> None:
     pipeline = all_of_it_lost(world)
     assert [met["error"] for met in follow(world, pipeline)] == ["OffsetsExpired"], "a person gives up what is gone"

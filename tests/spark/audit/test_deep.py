@@ -22,7 +22,7 @@ from tests.conftest import world_in
 from tests.support.kinds_of_tables import MADE, SCHEMA, change, feed
 from tests.support.world import World, read_table
 
-QUICK = ("beside", "patches", "routes", "transformed")
+QUICK = ("beside", "routes")
 
 
 def kinds(*others: Any) -> list[Any]:

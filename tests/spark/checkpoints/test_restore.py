@@ -68,6 +68,7 @@ def test_from_any_checkpoint_to_any_other(world: World, beside: str) -> None:
     assert audited.returncode == 0, audited.stdout
 
 
+@pytest.mark.slow
 def test_what_a_vacuum_by_hand_has_broken_is_listed_and_refused(world: World) -> None:
     chance = random.Random(3)
     pipeline = with_tables(world, "broken", world.topic(2))

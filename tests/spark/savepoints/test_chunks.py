@@ -38,7 +38,8 @@ def filled(world: World, pipeline: Pipeline) -> Pipeline:
     return found
 
 
-@pytest.mark.parametrize("kind", ["pin", pytest.param("copy", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pin", "copy"])
 def test_a_savepoint_has_what_chunks_have_brought(world: World, kind: str) -> None:
     pipeline, photos = three_batches(world, "filled", 31)
     pipeline = filled(world, pipeline)

@@ -99,6 +99,7 @@ def test_i5_a_zombie_of_the_generation_before_never_lands(world: World, zombies:
     assert whole(photo(world, pipeline)) == whole(photos[1])
 
 
+@pytest.mark.slow
 def test_one_that_is_taken_while_a_batch_runs_is_the_end_of_the_batch_before(
     world: World, zombies: list[subprocess.Popen]
 ) -> None:

@@ -47,7 +47,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("is_older", [False, True], ids=["", "tables of before"])
+@pytest.mark.parametrize("is_older", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "tables of before"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("semantics", "cases", "batches"), CASES)
 def test_i9_any_stream_in_any_batches_is_what_one_pass_in_order_makes(

@@ -70,7 +70,7 @@ def shown(rows: Iterable[dict[str, Any]]) -> dict[int, tuple[str, str | None]]:
     return {row["id"]: (row["name"], row["note"]) for row in rows if not row["_lakemark"]["deleted"]}
 
 
-@pytest.mark.parametrize("is_older", [False, True], ids=["", "a table of before"])
+@pytest.mark.parametrize("is_older", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "a table of before"])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))])
 def test_i9_a_truncate_deletes_what_was_before_it_in_any_batches(
     world: World, tmp_path: Path, seed: int, is_older: bool
