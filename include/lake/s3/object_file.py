@@ -67,6 +67,18 @@ class _Seekable(io.RawIOBase):
         self._at = max(0, begin + offset)
         return self._at
 
+    def readall(self) -> bytes:
+        """All of the rest. What `io` does by itself asks for 8 kB at a time."""
+        rest = bytearray(max(0, self._size - self._at))
+        done = 0
+        while done < len(rest):
+            done += self.readinto(memoryview(rest)[done:])
+        return bytes(rest)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of bytes, as BufferedReader gives it
+        """Reads on. Returns how many bytes, 0 at the end."""
+        raise NotImplementedError
+
 
 class _Blocks(_Seekable):
     """Reads an object that never changes by large blocks: many small ranges would be as many requests."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from io import BytesIO
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from pyroaring import BitMap64
 
@@ -14,7 +16,7 @@ from include.lake.merge.deletion_vectors import read_vectors, write_vectors
 from include.lake.merge.landing import Marker, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.upsert import Upsert
-from include.lake.stores import delta_options
+from include.lake.stores import delta_options, files_at
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.ledger_events import AttemptStarted, BatchPlanned
@@ -36,6 +38,19 @@ def test_vectors_that_lie_in_one_file_are_read_by_one_request(store: LossyStore,
     store.seen.clear()
     assert [*map(set, read_vectors(on_s3, [None, *vectors]))] == [set(), *({n, n + 5} for n in range(20))]
     assert store.seen.total() == 1
+
+
+@pytest.mark.parametrize(("lasting", "requests"), [(False, 2), (True, 5)])
+def test_a_large_object_is_read_whole_by_few_requests(
+    store: LossyStore, on_s3: LakeUri, lasting: bool, requests: int
+) -> None:
+    """Its size and end, and the rest; or, of one that never changes, blocks of 2 MB that the process keeps."""
+    content = b"0123456789abcdef" * ((1 << 19) + 1)
+    files_at(on_s3).write(on_s3 / "large", BytesIO(content))
+    store.kinds.clear()
+    with files_at(on_s3).open(on_s3 / "large", len(content) if lasting else None) as file:
+        assert file.read() == content
+    assert store.kinds == Counter(GET=requests)
 
 
 def test_a_batch_of_the_lane_asks_as_often_however_many_files_the_table_has(store: LossyStore, on_s3: LakeUri) -> None:
