@@ -62,9 +62,11 @@ def _expected(audited: Audited, partial: list[int]) -> str:
         columns += [f"_v{place}.v AS c{place}, _a{place} AS a{place}" for place in partial]
         flags = f"_newest.deleted AS _deleted, {audited.is_purged('_order')} AS _forgotten, NULL AS _truncated"
         return f"SELECT _keys, _order, {', '.join([*columns, flags])} FROM ({newest})"
-    # A truncate is a change without keys. For every key it is a delete at the truncate's place.
+    # A truncate is a change without keys. For every key it is a delete at the truncate's place; also for one that is
+    # only in the table: another pipeline has read it, from which this one was cloned.
     no_keys = " AND ".join(f"_keys.k{place} IS NULL" for place in range(len(audited.pipeline.change.keys)))
-    gone = f"(NOT ({no_keys}) AND coalesce(_order < _truncated, false))"
+    gone = f"(NOT ({no_keys}) AND coalesce(_order < _truncated, _order IS NULL))"
+    newest += f" UNION ALL BY NAME SELECT DISTINCT {KEYED} AS _keys FROM shown ANTI JOIN mine ON {KEYED} = _keys"
     ordering = {order.name: f"_truncated.o{n}" for n, order in enumerate(audited.pipeline.order)}
     names = [column.name for column in audited.pipeline.columns]
     columns = [
@@ -81,7 +83,8 @@ def _expected(audited: Audited, partial: list[int]) -> str:
     )
     return (
         f"SELECT _keys, CASE WHEN {gone} THEN _truncated ELSE _order END AS _order, {', '.join([*columns, flags])} "
-        f"FROM ({newest}), (SELECT max(_order) FILTER ({no_keys}) AS _truncated FROM mine)"
+        f"FROM ({newest}), (SELECT max(_order) FILTER ({no_keys}) AS _truncated FROM mine) "
+        "WHERE coalesce(_order, _truncated) IS NOT NULL"
     )
 
 
