@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from include.checkpoints.effect import Effect, effect_of, verify_possible
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
+from include.control.turns import turn
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.errors import OffsetsExpired
 from include.protocol.first_offsets import FirstOffsets
@@ -51,9 +53,10 @@ class Restoring:
             TopicRecreated, OffsetsExpired: see `go_back`. RetryableError: attempts landed in between, every time; or
             another change, which was interrupted, was completed first.
         """
-        if not self.is_under_way:
-            self.preview()
-        return self._change.begin_from(self._origin, self._decide)
+        with self._turn():
+            if not self.is_under_way:
+                self.preview()
+            return self._change.begin_from(self._origin, self._decide)
 
     def decide_anew(self) -> GenerationStarted:
         """How the generation begins, by the ledger and the source alone. Raises: see `restore`."""
@@ -83,6 +86,13 @@ class Restoring:
             action=f"{error.action}; or leave the offsets where they are, and let other rules make the rows anew from "
             f"the archive: `lakemark run {self.to.pipeline} --from-archive`",
         )
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """No maintenance removes the checkpoint's files meanwhile. (What a savepoint needs it leaves anyway.)"""
+        if self.origin is not None:
+            return nullcontext()
+        holder = f"going back to {self.to.in_words}"  # who runs it again after it was killed has the same
+        return turn(self.coordinator.ledger, holder, over="files")
 
     @property
     def is_under_way(self) -> bool:

@@ -52,6 +52,8 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
         return 0 if options.accept_differences or all(one.is_equal for one in found) else 1
     done = promoting.promote()
     lines = [str(one) for one in done.compared] + [*generation_lines(done.started)]
+    if not done.compared:
+        lines.append("this has ended a promotion that was interrupted: the rows are those that it had compared")
     if done.before is not None:
         file = "" if text is None else " --write-file"
         lines.append(f"to go back: `lakemark savepoint restore {over.name} {done.before}{file} --reason ...`")

@@ -9,6 +9,7 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.transform_file import read_transform
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
+from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.settings import Settings
 
@@ -37,21 +38,31 @@ def verify_file_written(settings: Settings, pipeline: Pipeline, state: LedgerSta
     Raises:
         TerminalError: it is another one. The first batch would go on by other rules than those of the rows.
     """
-    begun = state.generations[-1] if state.generations and state.next_batch_id == 0 else None
-    if begun is None or begun.rules is None or begun.rules == rules_of(settings, pipeline):
+    begun = awaits_file(settings, pipeline, state)
+    if begun is None:
         return
-    name = pipeline.name
-    again = f"lakemark savepoint restore {name} {begun.savepoint} --write-file"
+    name, again = pipeline.name, ""
     if begun.is_cut_over:
         again = f"lakemark promote {begun.cut_over_to} --over {name} --write-file"
+    elif begun.savepoint is not None:  # else the ledger was lost meanwhile, and nobody knows
+        again = f"lakemark savepoint restore {name} {begun.savepoint} --write-file"
     raise TerminalError(
         what="the tables have rows of other rules than those of the pipeline file, which was to be written with them",
         where=f"{name} generation {begun.generation}, from: {begun.origin}",
         expected="the file as that was to write it; it was interrupted before, or this machine has the file of before",
         found="another one",
-        action=f"run the same again, it writes the file: `{again} --reason ...`; or bring the file here from where it "
-        f"was written; or go on by the file as it is: `lakemark reset {name} --from committed --reason ...`",
+        action=(f"run the same again, it writes the file: `{again} --reason ...`; or " if again else "")
+        + "bring the file here from where it was written (a savepoint or the clone has it); or go on by the file as it "
+        f"is: `lakemark reset {name} --from committed --reason ...`",
     )
+
+
+def awaits_file(settings: Settings, pipeline: Pipeline, state: LedgerState) -> GenerationStarted | None:
+    """The restore or the promotion whose rows are there and whose file is not; None: there is none."""
+    begun = state.generations[-1] if state.generations and state.next_batch_id == 0 else None
+    if begun is None or begun.rules is None or begun.rules == rules_of(settings, pipeline):
+        return None
+    return begun
 
 
 def _rules(settings: Settings, pipeline: Pipeline) -> JsonObject:

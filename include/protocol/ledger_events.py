@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from include.protocol.backfill import Backfill, BackfillOutcome
 from include.protocol.batch import FORM, Batch
@@ -226,14 +227,22 @@ class TablesLeftOut:
     tables: tuple[str, ...]
 
 
+TurnOver = Literal["planning", "files"]
+
+
 @dataclass(frozen=True)
 class TurnTaken:
-    """Who works long on the pipeline's tables has a turn: nothing is planned until it ends. Small batches would be
-    faster every time, and such work would never land. Nothing but fairness depends on it."""
+    """Who works long on the pipeline's tables has a turn.
+
+    Over planning: nothing is planned until it ends. Small batches would be faster every time, and such work would never
+    land. Nothing but fairness depends on it. Over files: who removes files of old versions has one, and who takes up an
+    old version; so neither looks while the other one acts.
+    """
 
     generation: int
     holder: str  # for people
     until: str | None  # ISO 8601, UTC: when it ends by itself, unless it is taken again; None: it has ended
+    over: TurnOver = "planning"
 
 
 @dataclass(frozen=True)

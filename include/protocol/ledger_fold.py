@@ -21,6 +21,7 @@ from include.protocol.ledger_events import (
     PipelineMoved,
     TablesLeftOut,
     TopicsStarted,
+    TurnOver,
     TurnTaken,
 )
 from include.protocol.ledger_records import BackfillRecord, BatchRecord, contradiction
@@ -51,7 +52,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         is_whole=folding.is_whole,
         proofs=folding.proofs,
         left_out=folding.left_out,
-        turn=folding.turn,
+        turns=folding.turns,
         moved=folding.moved,
     )
 
@@ -71,7 +72,7 @@ class _Folding:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
-    turn: TurnTaken | None = None
+    turns: dict[TurnOver, TurnTaken] = field(default_factory=dict)
     moved: PipelineMoved | None = None
     empty: bool = True
 
@@ -104,9 +105,9 @@ class _Folding:
                 self.left_out |= {*event.tables}
             case TurnTaken():
                 if event.until is not None:
-                    self.turn = event
-                elif self.turn is not None and self.turn.holder == event.holder:
-                    self.turn = None
+                    self.turns[event.over] = event
+                elif (turn := self.turns.get(event.over)) is not None and turn.holder == event.holder:
+                    del self.turns[event.over]
             case PipelineMoved():
                 self.moved = event
             case PipelineAudited():

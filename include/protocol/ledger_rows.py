@@ -99,7 +99,8 @@ def to_row(event: Event) -> JsonObject:
         case TablesLeftOut():
             return _row("tables_left_out", event.generation, 0, {"chunk": event.chunk, "tables": list(event.tables)})
         case TurnTaken():
-            return _row("turn_taken", event.generation, 0, {"holder": event.holder, "until": event.until})
+            over = {} if event.over == "planning" else {"over": event.over}
+            return _row("turn_taken", event.generation, 0, {"holder": event.holder, "until": event.until, **over})
         case PipelineMoved():
             return _row("moved", event.generation, 0, {"lake": event.lake, "to": event.to})
         case PipelineAudited():
@@ -141,7 +142,7 @@ def from_row(row: JsonMapping) -> Event:
         case "tables_left_out":
             return TablesLeftOut(row["generation"], details["chunk"], tuple(details["tables"]))
         case "turn_taken":
-            return TurnTaken(row["generation"], details["holder"], details["until"])
+            return TurnTaken(row["generation"], **details)
         case "moved":
             return PipelineMoved(row["generation"], details["lake"], details["to"])
         case "audited":

@@ -17,6 +17,7 @@ from include.protocol.ledger_events import (
     LedgerSnapshot,
     PipelineMoved,
     TopicsStarted,
+    TurnOver,
     TurnTaken,
 )
 from include.protocol.ledger_records import BackfillRecord, BatchRecord
@@ -45,7 +46,8 @@ class LedgerState:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
     left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
-    turn: TurnTaken | None = None  # the newest one, unless it was ended; a recent state may have missed it
+    # The newest one over each, unless it was ended; a recent state may have missed it.
+    turns: Mapping[TurnOver, TurnTaken] = field(default_factory=dict)
     # The newest one. Of a ledger that takes no event any more it is the last one, so that a recent state knows it.
     moved: PipelineMoved | None = None
 

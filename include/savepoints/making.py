@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from include.checkpoints.listing import checkpoints_in, position_at
 from include.checkpoints.reading import Cut
 from include.checkpoints.shelf import looked_at
 from include.control.coordinator import Coordinator
+from include.control.turns import turn
 from include.fault_points import fault_point
 from include.lake.carrying import carry
 from include.lake.log_store import LOG, commit_file
@@ -28,11 +29,13 @@ from include.lake.stores import files_at
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.participant import Participant
+from include.participants.program import verify_file_written
 from include.participants.versions import whole_version
-from include.pipeline_file import Pipeline
+from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, verify_complete
 from include.protocol.errors import CountsDisagree, TerminalError
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Where
 from include.protocol.reading_began import reading_began
 from include.protocol.savepoints import (
@@ -91,7 +94,11 @@ class Making:
         foreign = found.begun is not None and found.begun.pipeline != self.pipeline.name
         if found.savepoint is not None or found.damage is not None or foreign:
             raise self._taken(found.begun)
-        begun = found.begun or self._decided()
+        with self._turn():
+            return self._made(found.begun)
+
+    def _made(self, begun: Begun | None) -> Savepoint:
+        begun = begun or self._decided()
         wanted = None if self.at is None else self._checkpoint().name
         verify_same(begun, self.is_copy, self.is_deep, wanted)
         participants = Catalog.of(self.pipeline).participants
@@ -103,8 +110,16 @@ class Making:
         fault_point("savepoint.published")
         return savepoint
 
+    def _turn(self) -> AbstractContextManager[None]:
+        """No maintenance removes an old checkpoint's files meanwhile. Those of the newest one are not old enough."""
+        if self.at is None:
+            return nullcontext()
+        holder = f"the savepoint {self.name}"  # who runs it again after it was killed has the same
+        return turn(Coordinator(self.settings, self.pipeline).ledger, holder, over="files")
+
     def _decided(self) -> Begun:
-        ledger = Coordinator(self.settings, self.pipeline).ledger
+        ledger, checkpoint = Coordinator(self.settings, self.pipeline).ledger, self._checkpoint()
+        self._verify_files_of(checkpoint, ledger.state())
         begun = Begun(
             pipeline=self.pipeline.name,
             name=self.name,
@@ -112,7 +127,7 @@ class Making:
             created_by=self.created_by,
             created_at=datetime.now(UTC).isoformat(),
             is_copy=self.is_copy,
-            checkpoint=self._checkpoint(),
+            checkpoint=checkpoint,
             code_version=self.settings.code_version,
             is_deep=self.is_deep,
             first=reading_began(ledger.events(), ledger.state()),
@@ -128,6 +143,25 @@ class Making:
             begun = other
         fault_point("savepoint.begun")
         return begun
+
+    def _verify_files_of(self, checkpoint: Checkpoint, state: LedgerState) -> None:
+        """Checks that the pipeline's files, which the savepoint keeps, are not known to be those of other rows."""
+        told = [one for one in state.generations if one.rules is not None]
+        if not told:
+            return
+        there = find_pipeline(self.pipeline.name, self.settings.pipelines, self.settings.environment)
+        verify_file_written(self.settings, there, state)
+        generation = checkpoint.key.generation
+        if later := [one for one in told if one.generation > generation > 0]:
+            raise TerminalError(
+                what="the pipeline's files are not those of this checkpoint: rows of other rules have come since",
+                where=f"{self.pipeline.name}, {checkpoint.in_words}",
+                expected=f"one since generation {later[-1].generation} began (from: {later[-1].origin})",
+                found=f"one of generation {generation}",
+                action="a savepoint that was made before has the files, too: see `lakemark savepoint list "
+                f"{self.pipeline.name}`; or go back to the checkpoint alone, without files: `lakemark checkpoint "
+                f"restore {self.pipeline.name} {checkpoint.name} --reason ...`",
+            )
 
     def _checkpoint(self) -> Checkpoint:
         if self.at is not None:

@@ -27,8 +27,8 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
 from include.participants.participant import POINT
-from include.participants.program import rules_of
-from include.pipeline_file import Pipeline
+from include.participants.program import awaits_file, rules_of
+from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint
 from include.protocol.commit_metadata import CLONE_ROLE, FORMAT
@@ -55,7 +55,7 @@ class Promoted:
 
     started: GenerationStarted
     compared: Sequence[Compared]  # empty: one that was interrupted was completed
-    before: str | None  # the savepoint of the tables as they were; None: as for `compared`
+    before: str | None  # the savepoint of the tables as they were; None: somebody has dropped it
 
     def to_json(self) -> JsonObject:
         return {
@@ -139,11 +139,29 @@ class Promoting:
         return [one for one in looks if one is not None]
 
     def _completed(self) -> Promoted | None:
-        """Completes a change that was decided and not ended; None: there is none."""
+        """Completes a change that was decided and not ended, or whose file is not written; None: there is none."""
         change = GenerationChange(Coordinator(self.settings, self.over))
-        begun = change.under_way
+        begun = change.under_way or self._awaits_file()
         if begun is None or begun.cut_over_to != self.new.name:
             return None
+        started = self._ended(change, begun) if change.is_under_way else begun
+        self._write_file()
+        for pipeline in (self.over, self.new):
+            end_turn(self._ledger(pipeline), self._holder)
+        self._tidy()
+        before = f"{_BEFORE}{begun.savepoint}"
+        is_there = any(one.name == before for one in on_shelf(self.settings, self.over))
+        return Promoted(started, [], before if is_there else None)
+
+    def _awaits_file(self) -> GenerationStarted | None:
+        """A promotion whose rows are there, and that lacks just the file which this one is to write."""
+        there = find_pipeline(self.over.name, self.settings.pipelines, self.settings.environment)
+        begun = awaits_file(self.settings, there, self._ledger(self.over).state())
+        same = self.write_file is not None and begun is not None and begun.rules == rules_of(self.settings, self.over)
+        return begun if same else None
+
+    def _ended(self, change: GenerationChange, begun: GenerationStarted) -> GenerationStarted:
+        """Ends a change of generation as it was decided."""
 
         def never(state: LedgerState, source: SourceExtent) -> GenerationStarted:
             raise RetryableError(
@@ -154,12 +172,7 @@ class Promoting:
                 action="run the same again",
             )
 
-        started, _ = change.begin(never)
-        self._write_file()
-        for pipeline in (self.over, self.new):
-            end_turn(self._ledger(pipeline), self._holder)
-        self._tidy()
-        return Promoted(started, [], None)
+        return change.begin(never)[0]
 
     def _write_file(self) -> None:
         """Writes the file after the rows. Until then, nobody goes on by the one that is there: see `rules`."""

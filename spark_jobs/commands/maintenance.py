@@ -154,6 +154,14 @@ class Maintenance:
         return self._commit(role, "OPTIMIZE", f"OPTIMIZE {spark_table(self._places[role])}")
 
     def _vacuum(self, role: str) -> list[str]:
+        shape = self._shape(role)
+        if shape is None or not shape.removable_files:
+            return []
+        # Nobody takes up an old version between this look at what is needed and the removal of what is not.
+        with turn(Ledger(self._tables.ledger), f"maintenance: VACUUM of the {role}", over="files"):
+            return self._vacuumed(role)
+
+    def _vacuumed(self, role: str) -> list[str]:
         [participant] = (p for p in self._catalog.participants if p.name == role)
         found = kept_of(self.settings, self.pipeline, participant)  # OPTIMIZE has just made others of some files
         kept = found.names if found is not None else {}

@@ -49,7 +49,7 @@ def test_nothing_is_planned_within_a_turn_and_all_goes_on_after_it(
         assert coordinator.ledger.state().pending is None
     planning.join(20)
     assert isinstance(planning.plan, NewBatch)
-    assert coordinator.ledger.state().turn is None
+    assert coordinator.ledger.state().turns.get("planning") is None
 
 
 def test_a_turn_begins_once_what_was_planned_has_landed_and_that_goes_on(
@@ -87,7 +87,7 @@ def test_a_dead_holder_whose_clock_was_ahead_keeps_nobody_waiting_for_longer(
     planning = Planning(coordinator)
     planning.join(20)
     assert isinstance(planning.plan, NewBatch)
-    assert coordinator.ledger.state().turn is None  # whoever plans next does not wait again
+    assert coordinator.ledger.state().turns.get("planning") is None  # whoever plans next does not wait again
 
 
 def test_a_holder_that_comes_too_late_ends_no_turn_but_its_own(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_holder_that_comes_too_late_ends_no_turn_but_its_own(tmp_path: Path) -
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     with turn(coordinator.ledger, "maintenance"):
         coordinator.ledger.append(lambda state: [TurnTaken(1, "a chunk", until)])
-    found = coordinator.ledger.state().turn
+    found = coordinator.ledger.state().turns.get("planning")
     assert found is not None
     assert found.holder == "a chunk"
 
@@ -104,11 +104,21 @@ def test_a_long_turn_is_taken_again_and_again(tmp_path: Path, monkeypatch: pytes
     coordinator = with_one_batch(tmp_path)
     monkeypatch.setattr(turns, "_RENEWED_AFTER", timedelta(seconds=0.05))
     with turn(coordinator.ledger, "maintenance"):
-        first = coordinator.ledger.state().turn
+        first = coordinator.ledger.state().turns.get("planning")
         assert first is not None
         assert first.until is not None
-        wait_until(lambda: (now := coordinator.ledger.state().turn) and str(now.until) > str(first.until), 20)
-    assert coordinator.ledger.state().turn is None
+        wait_until(
+            lambda: (now := coordinator.ledger.state().turns.get("planning")) and str(now.until) > str(first.until), 20
+        )
+    assert coordinator.ledger.state().turns.get("planning") is None
+
+
+def test_a_turn_over_files_keeps_nobody_from_planning(tmp_path: Path) -> None:
+    coordinator = with_one_batch(tmp_path)
+    with turn(coordinator.ledger, "maintenance", over="files"):
+        assert isinstance(coordinator.plan(), NewBatch)
+        assert [*coordinator.ledger.state().turns] == ["files"]
+    assert not coordinator.ledger.state().turns
 
 
 def test_one_holder_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

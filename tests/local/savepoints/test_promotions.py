@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,8 +24,9 @@ from include.control.backfill_request import BackfillRequest
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.lake.table_log import TableLog
+from include.participants.program import verify_file_written
 from include.pipeline_file.target import Checkpoints
-from include.protocol.errors import RetryableError
+from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.ledger_events import BackfillPlanned, GenerationStarted
 from include.savepoints.beginning import file_of_the_other
 from include.savepoints.checking import newest_whole
@@ -62,7 +65,7 @@ def test_a_cut_over_is_ended_by_the_same_command(p: Coordinator, fault: str) -> 
     [started] = p.ledger.state().generations
     assert isinstance(started, GenerationStarted)
     assert (started.is_cut_over, started.generation) == (True, 2)
-    assert q.ledger.state().turn is None or q.ledger.state().turn.until is None
+    assert not q.ledger.state().turns
     kept = [one.name for one in on_shelf(p.settings, p.pipeline)]
     assert [name.partition("-q-")[0] for name in kept] == ["s", "before"], "nothing is left of a try that was killed"
     cut = Cut.at(p.settings, p.pipeline, None)
@@ -168,6 +171,52 @@ def test_no_batch_goes_on_by_another_file_than_was_promoted(p: Coordinator) -> N
     assert ended.returncode == 0, ended.stderr
     assert other(p, "p").pipeline.change.delete_when == "id = 1"
     assert command("plan", "p").returncode == 0
+
+
+@pytest.fixture
+def without_its_file(p: Coordinator) -> str:
+    """A promotion that was killed between the rows and the file. Returns the text of the file of before."""
+    clone_of(p)
+    file = p.settings.pipelines / "q.yaml"
+    data = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump(data | {"change": data["change"] | {"delete_when": "id = 1"}}))
+    old = (p.settings.pipelines / "p.yaml").read_text()
+    assert cut_over(p, "--write-file", fault="promotion.changed").returncode == -9
+    return old
+
+
+def test_the_way_back_leads_to_the_rows_and_the_file_of_before(p: Coordinator, without_its_file: str) -> None:
+    """The same command ends the promotion that was killed, and begins no other one."""
+    ended = cut_over(p, "--write-file")
+    assert ended.returncode == 0, ended.stderr
+    assert len(p.ledger.state().generations) == 1
+    [back] = re.findall(r"`lakemark (savepoint restore p before-\S+ --write-file) --reason ...`", ended.stdout)
+    done = command(*back.split(), "--reason", "a test")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"savepoint before-q-\w+ 1/5", p.ledger.state().generations[-1].origin)
+    assert (p.settings.pipelines / "p.yaml").read_text() == without_its_file
+
+
+def test_no_savepoint_has_the_rows_of_one_program_and_the_file_of_another(
+    p: Coordinator, without_its_file: str
+) -> None:
+    refused = command("savepoint", "create", "p", "--name", "x")
+    assert "`lakemark promote q --over p --write-file --reason ...`" in refused.stderr, refused.stderr
+    assert cut_over(p, "--write-file").returncode == 0
+    assert command("savepoint", "create", "p", "--name", "x").returncode == 0
+    refused = command("savepoint", "create", "p", "--name", "y", "--at", "1/2")
+    assert (refused.returncode, "rows of other rules have come since" in refused.stderr) == (1, True), refused.stderr
+    assert command("checkpoint", "restore", "p", "1/2", "--reason", "a test").returncode == 0
+
+
+def test_after_the_ledger_was_lost_nothing_is_advised_that_nobody_knows(p: Coordinator, without_its_file: str) -> None:
+    """A rebuild knows the rules, and no longer who was to write them."""
+    state = p.ledger.state()
+    rebuilt = replace(state.generations[-1], origin="commit metadata")
+    with pytest.raises(TerminalError) as refused:
+        verify_file_written(p.settings, p.pipeline, replace(state, generations=(rebuilt,)))
+    assert "None" not in str(refused.value)
+    assert refused.value.action.startswith("bring the file here")
 
 
 def test_a_long_name_can_be_promoted(p: Coordinator) -> None:
