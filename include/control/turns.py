@@ -18,6 +18,7 @@ from include.protocol.ledger_state import LedgerState
 
 LENGTH = timedelta(minutes=2)  # a holder that dies keeps the pipeline waiting for no longer
 _RENEWED_AFTER, _LOOK_SECONDS = LENGTH / 4, 0.5
+_CLOCKS_DIFFER = timedelta(hours=1)  # of two machines, by less than this
 _PENDING_SECONDS = 120.0  # for a batch that was planned before the turn; it may be one that fails
 
 log = logging.getLogger(__name__)
@@ -75,9 +76,13 @@ def verify_turn(state: LedgerState, holder: str | None = None) -> None:
 
 
 def turn_now(state: LedgerState, now: datetime, over: TurnOver = "planning") -> TurnTaken | None:
-    """The turn that somebody has now. Pure."""
+    """The turn that somebody has now. Pure. One over files counts for longer than its holder's clock says: what
+    depends on it must not depend on clocks (see `_outlast`)."""
     turn = state.turns.get(over)
-    return turn if turn is not None and turn.until is not None and datetime.fromisoformat(turn.until) > now else None
+    if turn is None or turn.until is None:
+        return None
+    until = datetime.fromisoformat(turn.until) + (_CLOCKS_DIFFER if over == "files" else timedelta())
+    return turn if until > now else None
 
 
 def _turn_of(ledger: Ledger, over: TurnOver) -> TurnTaken | None:

@@ -121,6 +121,18 @@ def test_a_turn_over_files_keeps_nobody_from_planning(tmp_path: Path) -> None:
     assert not coordinator.ledger.state().turns
 
 
+def test_no_clock_ends_a_turn_over_files_before_who_waits_has_seen_it_stand_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder lives, and its clock is behind by more than a turn's length."""
+    monkeypatch.setattr(turns, "LENGTH", timedelta(seconds=0.3))
+    coordinator, until = with_one_batch(tmp_path), (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
+    coordinator.ledger.append(lambda state: [TurnTaken(1, "maintenance", until, "files")])
+    assert not turns._take(coordinator.ledger, "going back", "files")
+    with turn(coordinator.ledger, "going back", over="files"):  # it was not taken again
+        assert coordinator.ledger.state().turns["files"].holder == "going back"
+
+
 def test_one_holder_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     coordinator, order, waits, wait = with_one_batch(tmp_path), list[str](), threading.Event(), turns._wait
 

@@ -134,6 +134,7 @@ def test_offsets_before_any_batch() -> None:
         AttemptStarted(1, 4, "a", "host", "cli"),
         AttemptEnded(1, 4, "a", "RangeGap", {"read": 0.5}, "what to do", {"target": "lane: few"}),
         TurnTaken(1, "maintenance", "2026-01-01T00:00:00+00:00"),
+        TurnTaken(1, "maintenance", "2026-01-01T00:00:00+00:00", "files"),
         PipelineMoved(1, "an id", "s3://bucket/lake"),
         replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
