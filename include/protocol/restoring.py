@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from include.protocol.checkpoints import Checkpoint, verify_complete
@@ -144,3 +144,18 @@ def _verify_held(to: Checkpoint, offsets: Mapping[TopicPartition, int], source: 
             found="they are gone",
             action=f"nothing was changed: choose a later checkpoint (`lakemark checkpoint list {to.pipeline}`)",
         )
+
+
+def file_brought_by(told: Sequence[GenerationStarted], generation: int) -> int:
+    """The generation whose start brought the pipeline file that a generation went on by; 0: the first file.
+
+    Args:
+        told: the starts that brought a file (see `GenerationStarted.rules`), in order.
+    """
+    found = 0
+    for one in told:
+        if one.generation > generation:
+            break
+        back = "" if one.is_cut_over else (one.restored or "").partition("/")[0]
+        found = file_brought_by(told, int(back)) if back.isdigit() else one.generation
+    return found

@@ -38,6 +38,7 @@ from include.protocol.errors import CountsDisagree, TerminalError
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Where
 from include.protocol.reading_began import reading_began
+from include.protocol.restoring import file_brought_by
 from include.protocol.savepoints import (
     BEGUN,
     LISTS,
@@ -151,12 +152,12 @@ class Making:
             return
         there = find_pipeline(self.pipeline.name, self.settings.pipelines, self.settings.environment)
         verify_file_written(self.settings, there, state)
-        generation = checkpoint.key.generation
-        if later := [one for one in told if one.generation > generation > 0]:
+        generation, now = checkpoint.key.generation, file_brought_by(told, state.generation)
+        if self.at is not None and generation > 0 and file_brought_by(told, generation) != now:
             raise TerminalError(
-                what="the pipeline's files are not those of this checkpoint: rows of other rules have come since",
+                what="the pipeline's files are not those of this checkpoint: others came with other rows",
                 where=f"{self.pipeline.name}, {checkpoint.in_words}",
-                expected=f"one since generation {later[-1].generation} began (from: {later[-1].origin})",
+                expected=f"one of the files that generation {now} has brought" if now else "one of the first files",
                 found=f"one of generation {generation}",
                 action="a savepoint that was made before has the files, too: see `lakemark savepoint list "
                 f"{self.pipeline.name}`; or go back to the checkpoint alone, without files: `lakemark checkpoint "

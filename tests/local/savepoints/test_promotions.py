@@ -195,6 +195,9 @@ def test_the_way_back_leads_to_the_rows_and_the_file_of_before(p: Coordinator, w
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"savepoint before-q-\w+ 1/5", p.ledger.state().generations[-1].origin)
     assert (p.settings.pipelines / "p.yaml").read_text() == without_its_file
+    for at in ([], ["--at", "1/2"]):  # its files are again those of all of its rows
+        done = command("savepoint", "create", "p", "--name", f"again{len(at)}", *at)
+        assert done.returncode == 0, done.stderr
 
 
 def test_no_savepoint_has_the_rows_of_one_program_and_the_file_of_another(
@@ -205,7 +208,7 @@ def test_no_savepoint_has_the_rows_of_one_program_and_the_file_of_another(
     assert cut_over(p, "--write-file").returncode == 0
     assert command("savepoint", "create", "p", "--name", "x").returncode == 0
     refused = command("savepoint", "create", "p", "--name", "y", "--at", "1/2")
-    assert (refused.returncode, "rows of other rules have come since" in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, "others came with other rows" in refused.stderr) == (1, True), refused.stderr
     assert command("checkpoint", "restore", "p", "1/2", "--reason", "a test").returncode == 0
 
 

@@ -16,7 +16,7 @@ from include.protocol.participants import NOWHERE, Position
 from include.protocol.planning import SourceExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.reading_began import reading_began, topics_started
-from include.protocol.restoring import go_back, positions_after
+from include.protocol.restoring import file_brought_by, go_back, positions_after
 from tests.support.batches import batch, committed, source
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -71,6 +71,20 @@ def test_i7_a_clone_reads_a_topic_that_came_later_from_where_that_was_begun() ->
     later = FirstOffsets({T0: 0, U0: 7}, topic_ids={"t": "id-t", "u": "id-u"})
     begun = go_back(LedgerState(), TO, HELD, later, origin="clone of p/s 1/0", reason="why", started_by="who")
     assert (begun.start_offsets, begun.topic_ids) == ({T0: 10, U0: 7}, {"t": "id-t", "u": "id-u"})
+
+
+def test_the_file_of_a_generation_came_with_its_rows_or_with_those_it_went_back_to() -> None:
+    def started(generation: int, origin: str) -> GenerationStarted:
+        return replace(back(), generation=generation, origin=origin, rules="a digest")
+
+    told = [
+        started(3, "cut over to q q-1 2/5"),
+        started(4, "savepoint before-q-1 2/5"),  # as the first file
+        started(6, "cut over to q q-2 2/7"),
+        started(7, "savepoint s 3/9"),  # as of the first cut over
+        started(9, "commit metadata"),  # made again from the target's commits: nobody knows more
+    ]
+    assert [file_brought_by(told, n) for n in range(1, 11)] == [0, 0, 3, 0, 0, 6, 3, 3, 9, 9]
 
 
 def test_i7_the_first_batch_that_read_a_topic_says_where_that_began() -> None:
