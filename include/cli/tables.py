@@ -84,7 +84,8 @@ def _at(settings: Settings, pipelines: list[Pipeline], sql: str | None, when: st
     cuts = [Cut.at(settings, pipeline, when) for pipeline in pipelines]
     for cut in cuts:
         versions = ", ".join(f"{name} version {version:,}" for name, version in cut.versions.items())
-        say(f"{cut.pipeline.name}, {cut.checkpoint.in_words}, committed {cut.checkpoint.committed_at}: {versions}")
+        at = f", committed {cut.checkpoint.committed_at}" if cut.checkpoint.committed_at is not None else ""
+        say(f"{cut.pipeline.name}, {cut.checkpoint.in_words}{at}: {versions}")
     schema = "" if len(cuts) == 1 else f"{sql_name(cuts[0].pipeline.name)}."
     rows: list[JsonObject] = query_at(cuts, sql or f"SELECT * FROM {schema}target LIMIT {_ROWS}").to_pylist()
     return rows
