@@ -141,10 +141,11 @@ class Promoting:
     def _completed(self) -> Promoted | None:
         """Completes a change that was decided and not ended, or whose file is not written; None: there is none."""
         change = GenerationChange(Coordinator(self.settings, self.over))
-        begun = change.under_way or self._awaits_file()
+        under_way = change.under_way
+        begun = under_way or self._awaits_file()
         if begun is None or begun.cut_over_to != self.new.name:
             return None
-        started = self._ended(change, begun) if change.is_under_way else begun
+        started = begun if under_way is None else self._ended(change, begun)
         self._write_file()
         for pipeline in (self.over, self.new):
             end_turn(self._ledger(pipeline), self._holder)

@@ -83,7 +83,10 @@ def test_a_target_that_is_read_only_waits_for_a_person(world: World) -> None:
     _, pipeline = one_batch(world)
     target = str(world.coordinator(pipeline).tables.target)
     world.coordinator(pipeline).plan()
-    with mounted(target, "--bind", "-o", "ro", target), pytest.raises(TerminalError, match="for writing"):
+    with (
+        mounted(target, "--bind", "-o", "ro", target),
+        pytest.raises(TerminalError, match="mount the file system for writing"),
+    ):
         world.attempt(pipeline, 1)
     assert_right(world, pipeline)
 
