@@ -36,7 +36,7 @@ $(VENV)/.ready: $(VENV)/.python requirements.txt pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.ready $(HOME_DIR)/.jars requirements-dev.txt tests/support/browser.py
 	@echo "[setup +] test tools"
 	@$(UV) $(INSTALL) -r requirements-dev.txt
-	@$(BIN)/python -m include.installation test registry
+	@$(BIN)/python -m include.installation test registry mariadb
 	@$(BIN)/python -m tests.support.browser
 	@touch $@
 

@@ -28,6 +28,9 @@ FaultPoint = Literal[
     "settle.begins",
     "settle.decided",  # half done: the log is read, and nothing is recorded
     "settle.recorded",
+    "sink.taken",  # every other delivery to it has lost it, and nothing has changed there
+    "sink.written",  # the rows (of a delivery in two steps: what comes first) are there, and nobody sees them
+    "sink.committed",  # the answer is lost
     "generation.part_fenced",  # a fence (with @N: the Nth) has landed: the target's, which decides, is the first
     "generation.fenced",  # all of them have, and the ledger does not know it
     "savepoint.begun",  # it is decided, and nothing of it is there

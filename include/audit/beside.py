@@ -18,7 +18,7 @@ from include.audit.report import Finding, finding_of
 from include.audit.standing import lacking_findings, surplus_findings
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
-from include.control.deliveries import undelivered
+from include.control.deliveries import Deliverer
 from include.lake.delta_tables import query
 from include.lake.table_log import TableLog
 from include.participants.follower import Follower
@@ -126,14 +126,11 @@ def rows_by_batch(parts: Iterable[Part]) -> dict[tuple[int, int], int]:
 
 
 def delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:
-    """Commits that a system after the point lacks, or that it alone knows."""
-    try:
-        found = follower.position()
-        if waiting := undelivered(settings, pipeline, follower, found):
-            yield Finding(
-                f"{len(waiting)} commits wait for delivery: the first one is {waiting[0].metadata.batch}",
-                f"{pipeline.name}, {follower.name}",
-                f"`lakemark run {pipeline.name}` delivers them, or its log says why it cannot",
-            )
-    except LakemarkError as error:
-        yield finding_of(error)
+    """A sink whose last delivery has failed, as far as the ledger knows."""
+    standing = Deliverer(settings, pipeline, follower.name).standing
+    if standing.problem is not None:
+        yield Finding(
+            f"the last delivery to {follower.in_words} failed: {standing.problem}",
+            f"{pipeline.name}, {follower.name}",
+            f"`lakemark sinks deliver {pipeline.name} {follower.name}` delivers what waits, or says why it cannot",
+        )

@@ -80,7 +80,7 @@ def _with_hand_made(stood: Position, log: TableLog, pipeline: str, keys: set[Bat
     """
     if stood.version is None or stood.identity not in (None, log.table_id):
         return stood
-    newest = log.newest_entries(pipeline, log.version - stood.version)
+    newest = [*log.newest_entries(pipeline, log.version - stood.version)]
     since = [entry for entry in newest if entry.version > stood.version]
     brought = (n for n, entry in enumerate(since) if entry.begun is not None and entry.begun.brings_rows)
     version = stood.version

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from include.cli.output import Commands, add_command, named_pipeline, report, say
+from include.cli.sinks import deliver_what_landed
 from include.pipeline_file import LANDING
 from include.protocol.batch import Batch
 from include.protocol.json_data import JsonObject
@@ -84,6 +85,7 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
             committed = coordinator.settle(planned.batch.key)
             counts = committed.counts and committed.counts.to_json()
             results.append({**result, "table_version": committed.table_version, "counts": counts})
+    deliver_what_landed(settings, pipeline)
     lines = [f"{told({'result': result})}; version {result['table_version']}" for result in results]
     report(options, results, lines or ["nothing new in Kafka"])
     return 0

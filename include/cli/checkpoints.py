@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from include.cli.ledger import generation_lines
+from include.cli.generations import generation_lines
 from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, who
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named

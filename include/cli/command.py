@@ -7,26 +7,47 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NamedTuple
 
-from include.cli.backfill import add_backfill_command
-from include.cli.batches import add_batch_commands
-from include.cli.checkpoints import add_checkpoint_command
-from include.cli.lake import add_lake_command
-from include.cli.ledger import add_ledger_commands
-from include.cli.output import say
-from include.cli.pipeline_files import add_explain_command, add_validate_command
-from include.cli.profile import add_profile_command
-from include.cli.promote import add_promote_command
-from include.cli.quality import add_quality_command
-from include.cli.quarantine import add_quarantine_command
-from include.cli.savepoints import add_savepoint_command
-from include.cli.services import add_service_commands
-from include.cli.status import add_status_commands
-from include.cli.tables import add_table_commands
+from include.cli.output import Commands, say
 from include.lake.lakes import verify_lives
 from include.lake.stores import requests_sent
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
+
+
+class Group(NamedTuple):
+    """The commands of one module. It is imported when one of them is given: no command waits for what others need."""
+
+    module: str
+    adder: str  # the function that adds them
+    names: tuple[str, ...]
+
+    def add(self, commands: Commands) -> None:
+        add: Callable[[Commands], None] = getattr(import_module(f"include.cli.{self.module}"), self.adder)
+        add(commands)
+
+
+GROUPS = (  # in the order of the command's help
+    Group("services", "add_service_commands", ("up", "down", "demo")),
+    Group("pipeline_files", "add_validate_command", ("validate",)),
+    Group("batches", "add_batch_commands", ("plan", "run")),
+    Group("status", "add_status_commands", ("status", "audit")),
+    Group("tables", "add_table_commands", ("maintain", "query")),
+    Group("checkpoints", "add_checkpoint_command", ("checkpoint",)),
+    Group("savepoints", "add_savepoint_command", ("savepoint",)),
+    Group("promote", "add_promote_command", ("promote",)),
+    Group("sinks", "add_sinks_command", ("sinks",)),
+    Group("ledger", "add_ledger_commands", ("ledger", "reset")),
+    Group("lake", "add_lake_command", ("lake",)),
+    Group("backfill", "add_backfill_command", ("backfill",)),
+    Group("quality", "add_quality_command", ("quality",)),
+    Group("quarantine", "add_quarantine_command", ("quarantine",)),
+    Group("profile", "add_profile_command", ("profile",)),
+    Group("pipeline_files", "add_explain_command", ("explain",)),
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     """The options of a command. Where one takes several names, more of them may follow an option: argparse takes those
     alone that come in one go."""
-    parser = _parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = _parser(arguments)
     options, rest = parser.parse_known_args(arguments)
     named = getattr(options, "pipeline", None)
     if rest and isinstance(named, list) and not any(one.startswith("-") for one in rest):
@@ -75,25 +97,12 @@ def _done(options: argparse.Namespace) -> int:
             say(json.dumps({"requests": sent}))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of a command. Args: arguments: of the command; where they name none that is known, it knows them all,
+    to say which there are."""
     parser = argparse.ArgumentParser(prog="lakemark", description="Exactly-once micro-batches from Kafka to Delta.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (  # in the order of the command's help
-        add_service_commands,
-        add_validate_command,
-        add_batch_commands,
-        add_status_commands,
-        add_table_commands,
-        add_checkpoint_command,
-        add_savepoint_command,
-        add_promote_command,
-        add_ledger_commands,
-        add_lake_command,
-        add_backfill_command,
-        add_quality_command,
-        add_quarantine_command,
-        add_profile_command,
-        add_explain_command,
-    ):
-        add(commands)
+    named = [group for group in GROUPS if arguments and arguments[0] in group.names]
+    for group in named or GROUPS:
+        group.add(commands)
     return parser

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
+from include.cli.generations import generation_lines
 from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, say, who
 from include.control.coordinator import Coordinator
 from include.control.generation_change import DecideStart
@@ -137,15 +137,6 @@ def _generation_change(settings: Settings, pipeline: Pipeline, options: argparse
     )
 
 
-def generation_lines(started: GenerationStarted) -> Iterator[str]:
-    """How a generation begins, as lines for people."""
-    yield f"generation {started.generation} begins ({started.origin}): {started.reason}"
-    for tp, offset in sorted(started.start_offsets.items()):
-        yield f"  {tp} from offset {offset}"
-    for lost in started.skipped:
-        yield f"  {lost} is given up: no batch will ever read these {lost.width:,} offsets"
-
-
 def _event_line(row: JsonObject) -> str:
     details = row["details"]
     match row["event"]:
@@ -178,6 +169,8 @@ def _event_line(row: JsonObject) -> str:
             depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"
             found = sum(look["findings"] for look in looks)
             text = f"{len(details['looks'])} tables by {depth}, {found or 'no'} findings, by {details['started_by']}"
+        case "sink_told":
+            text = f"{details['sink']}: {details['rows']:,} rows{_decided(details)}, by {details['told_by']}"
         case "backfill_planned":
             text = f"{len(details['chunks'])} chunks, {details['requested_by']}: {details['reason']}"
         case "backfill_ended":
@@ -187,6 +180,16 @@ def _event_line(row: JsonObject) -> str:
             text = f"version {details['table_version']}: {counts or 'counts expired'}"
     at = row["recorded_at"].isoformat(timespec="seconds")
     return f"{row['sequence']:>6}  {at}  g{row['generation']} b{row['batch_id']:<5} {row['event']:<18} {text}"
+
+
+def _decided(details: JsonObject) -> str:
+    """What a person has decided about a sink, or what its last delivery has met."""
+    reason, standing = details["reason"], details["standing"]
+    if standing["problem"] is not None:
+        return f"; the delivery failed: {standing['problem']}"
+    if reason is not None:
+        return f"; {'paused' if standing['paused'] is not None else 'goes on'}: {reason}"
+    return ""
 
 
 def _decision(sub: argparse.ArgumentParser) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from include.control.deliveries import deliver
 from include.control.expired_offsets import with_other_holders
 from include.control.generation_change import GenerationChange
 from include.control.new_beginnings import continue_after_a_loss, continue_in_the_new_form
@@ -108,7 +107,6 @@ class Coordinator(Settler):
         state = continue_after_a_loss(self, self.ledger.recent())
         continue_in_the_new_form(self, state, self._verify_there_is_a_target)
         self._continue_after_what_is_merged()
-        deliver(self.settings, self.pipeline)  # what landed when nobody lived to deliver it
         found = self._decide_and_record(None, ignore_merge_every)
         while isinstance(found, BatchKey):  # a batch is pending: the target says whether it has landed (I6)
             self.try_settle(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.control.deliveries import undelivered
+from include.control.deliveries import Deliverer
 from include.lake.ledger import Ledger
 from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
@@ -22,11 +22,11 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         name: the participant's.
 
     Raises:
-        RetryableError: what follows the point does not answer. TableDamaged: see there.
+        TableDamaged: see there.
     """
     catalog = Catalog.of(pipeline)
     if name == catalog.point.name:
-        return any(undelivered(settings, pipeline, one, one.position()) for one in catalog.after)
+        return any(Deliverer(settings, pipeline, one.name).lacks_commits() for one in catalog.after)
     state = Ledger(Tables.of(settings, pipeline).ledger).recent()
     if (named := state.positions.get(name)) is None:
         return False

@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from include.control.deliveries import deliver
 from include.fault_points import fault_point
 from include.lake.delta_tables import open_table
 from include.lake.ledger import Ledger
@@ -63,7 +62,6 @@ class Settler:
                 found="a lower one",
                 action=f"run the batch: clear its merge task, or `lakemark run {self.pipeline.name}`",
             )
-        deliver(self.settings, self.pipeline)
         return committed
 
     def settle_run(self, run: RunPlan | None, ran: Collection[BatchKey]) -> list[BatchRecord]:

@@ -23,7 +23,7 @@ from include.installation.java import Java
 from include.protocol.errors import TerminalError
 
 PINS = Path(__file__).with_name("jars.txt")
-Use = Literal["broker", "spark", "s3a", "test", "s3", "registry", "hudi"]
+Use = Literal["broker", "spark", "s3a", "test", "s3", "registry", "hudi", "mariadb"]
 USES: tuple[Use, ...] = get_args(Use)
 OF_SETUP: tuple[Use, ...] = ("broker", "spark", "s3a", "s3")  # what users need; the rest is for tests and benchmarks
 

@@ -179,11 +179,11 @@ class TableLog:
 
     def entries(self, pipeline: str) -> list[LogEntry]:
         """All commits that the log still has, oldest first, with what they say about a pipeline."""
-        return self.newest_entries(pipeline, None)[::-1]
+        return [*self.newest_entries(pipeline, None)][::-1]
 
-    def newest_entries(self, pipeline: str, limit: int | None) -> list[LogEntry]:
-        """The newest commits, newest first, with what they say about a pipeline."""
-        return [self._entry(entry, pipeline) for entry in self._history(limit)]
+    def newest_entries(self, pipeline: str, limit: int | None) -> Iterator[LogEntry]:
+        """The newest commits, newest first, with what they say about a pipeline; each is read when it is asked for."""
+        return (self._entry(entry, pipeline) for entry in self._history(limit))
 
     def _history(self, limit: int | None = None) -> Iterator[JsonObject]:
         """The `commitInfo` of commits, newest first, with the versions that their files are named after.

@@ -49,7 +49,7 @@ def base_in(log: TableLog, chain: Position | None, pipeline: str, batch: BatchKe
             "or, to go on with the table as it is, with those rows, "
             f"`lakemark reset {pipeline} --accept {where.table} --reason ...`",
         )
-    entries = log.newest_entries(pipeline, log.version - (-1 if version is None else version))
+    entries = [*log.newest_entries(pipeline, log.version - (-1 if version is None else version))]
     if (foreign := next(filter(_is_lost_by_a_replace, entries), None)) is not None:
         raise TerminalError(
             what="another writer has changed a table that holds rows of a batch that never landed; to make it anew "

@@ -46,7 +46,7 @@ def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStar
         position = (started.positions or {}).get(participant.name, NOWHERE)
         if position.version is not None:
             log = TableLog.open(participant.uri(settings))
-            entries = [] if log is None else log.newest_entries(pipeline.name, None)
+            entries = [] if log is None else [*log.newest_entries(pipeline.name, None)]
             fences = (e.version for e in entries if e.begun is not None and e.begun.generation == started.generation)
             if (version := next(fences, None)) is None:
                 return replace(started, positions=None)

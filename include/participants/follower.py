@@ -1,51 +1,41 @@
 """A follower: a system after the commit point. What a pipeline's batches commit is delivered to it, commit by commit.
 
 It needs no fence. Whatever the point's log holds has landed, and a delivery takes effect only where the one before it
-has left the system.
+has left the system (`include/delivery/`).
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+from include.pipeline_file import Pipeline
+from include.pipeline_file.sinks import Sink
 from include.protocol.guarantees import Level
-from include.protocol.participants import Position
-from include.protocol.settlement import LandedCommit
 
 
-class Follower(Protocol):
-    """One system that follows the point's log. It keeps its own position, in one transaction with what it gets."""
+@dataclass(frozen=True)
+class Follower:
+    """One system that follows the point's log. It keeps its own progress."""
 
-    @property
-    def name(self) -> str:
-        """In findings and reports; the same for ever."""
+    name: str  # in findings and reports; the same for ever
+    in_words: str  # for people
+    level: Level  # how often each commit takes effect there
+    because: str  # why, for people
 
-    @property
-    def in_words(self) -> str:
-        """For people."""
 
-    @property
-    def level(self) -> Level:
-        """How often each commit takes effect here."""
+def sinks(pipeline: Pipeline) -> Iterator[Follower]:
+    """The sinks of the pipeline file."""
+    for name, sink in pipeline.sinks.items():
+        in_words = f"sink {name}, {sink.system} {sink.place.table}"
+        yield Follower(name, in_words, sink.guarantee, _because(sink))
 
-    @property
-    def because(self) -> str:
-        """Why, for people."""
 
-    def position(self) -> Position:
-        """The last commit that was delivered, by its batch, its version in the point's table, and that table's id.
-        `NOWHERE`: nothing was.
-
-        Raises:
-            RetryableError: the system does not answer.
-        """
-
-    def deliver(self, commit: LandedCommit, after: Position) -> None:
-        """Takes a commit, and raises the position, in one transaction.
-
-        Args:
-            after: where the system must stand. If it stands elsewhere, another delivery was faster: nothing changes.
-
-        Raises:
-            RetryableError: the system does not answer.
-        """
+def _because(sink: Sink) -> str:
+    match sink.guarantee:
+        case "exactly_once":
+            return "each commit of the target in one transaction with its progress, which is compared first"
+        case "at_least_once":
+            return "each commit of the target, then its progress: a delivery that is killed in between comes again"
+        case "at_most_once":
+            return "the progress first, then the commit of the target: a delivery that is killed in between is lost"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -31,7 +31,13 @@ _STAND_INS: Mapping[str, Any] = {
     "target.table": "lake://x/x",
 }
 _FINDINGS_MAX = 100
-_MAY_BE_LEFT_OUT = ("source.security", "source.registry", "transform", "quality")  # sections with required fields
+_MAY_BE_LEFT_OUT = (
+    "source.security",
+    "source.registry",
+    "transform",
+    "quality",
+    "sinks",
+)  # sections with required fields
 
 
 def checked(data: JsonObject, environment: Mapping[str, str]) -> tuple[Pipeline | None, list[Problem]]:
@@ -104,14 +110,18 @@ def _as_written(problem: Problem, written: Written) -> Problem:
 
 def _written_secrets(data: JsonObject) -> list[Problem]:
     """Passwords that stand in the file itself, where version control would keep them."""
-    source = data.get("source")
-    if not isinstance(source, dict):
-        return []
     found = []
-    for section in ("security", "registry"):
-        fields = source.get(section)
-        password = fields.get("password") if isinstance(fields, dict) else None
+    for at, password in _passwords(data):
         is_variable = isinstance(password, str) and re.fullmatch(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", password)
         if password is not None and not is_variable:
-            found.append(Problem(f"source.{section}.password", "${NAME}, a variable of the environment", NOT_SHOWN))
+            found.append(Problem(at, "${NAME}, a variable of the environment", NOT_SHOWN))
     return found
+
+
+def _passwords(section: JsonObject, at: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in all fields of that name, wherever they are in the file."""
+    for name, value in section.items():
+        if name == "password":
+            yield f"{at}{name}", value
+        elif isinstance(value, dict):
+            yield from _passwords(value, f"{at}{name}.")

@@ -16,6 +16,7 @@ from include.pipeline_file.quality import Quality
 from include.pipeline_file.schedule import ALLOWED, Schedule
 from include.pipeline_file.schema_ddl import Column, type_at
 from include.pipeline_file.section import HOURS_MAX, LINEAGE, NAME, RESCUED, TABLE, VALID_FROM, Section, refuse_climbing
+from include.pipeline_file.sinks import SINKS_MAX, Sinks
 from include.pipeline_file.source import Source
 from include.pipeline_file.target import Checkpoints, Target, Upkeep
 from include.pipeline_file.transform import Transform
@@ -54,6 +55,9 @@ class Declaration(Section):
     quality: Quality = Quality()
     maintenance: Upkeep = Upkeep()
     checkpoints: Checkpoints = Checkpoints()
+    sinks: Sinks = Field(
+        default={}, max_length=SINKS_MAX, description="{NAME: a system outside the lake that gets what lands}."
+    )
 
     _inside = field_validator("archive")(refuse_climbing)
 

@@ -6,12 +6,13 @@ import datetime
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from include.pipeline_file.section import CONNECTION, NAME, TABLE
+from include.pipeline_file.sinks import SQL_TABLE
 from include.pipeline_file.transform import FILE_NAME
 from include.protocol.errors import Problem
 
@@ -23,6 +24,7 @@ IN_WORDS = {  # every pattern of a field
     NAME: "a name of lower-case letters, digits and _ that begins with a letter; at most 63",
     TABLE: "a table like lake://silver/orders, of letters, digits and _ - .",
     CONNECTION: "the id of an Airflow connection: letters, digits and _ - .",
+    SQL_TABLE: "TABLE or SCHEMA.TABLE, of letters, digits and _ $",
     FILE_NAME: "NAME.sql or NAME.py, with a name of lower-case letters, digits and _",
 }
 _KINDS = {
@@ -50,7 +52,7 @@ def problem_of(details: ErrorDetails, model: type[BaseModel]) -> Problem:
         model: what was checked, which knows the names of fields.
     """
     context = details.get("ctx", {})
-    field = context.get("field") or ".".join(map(str, details["loc"])) or "file"
+    field = context.get("field") or ".".join(str(part) for part in details["loc"] if part != "[key]") or "file"
     found, is_found_by_check = context.get("found", details["input"]), "found" in context
     allowed = _allowed(details, context, model)
     match details["type"]:
@@ -152,6 +154,17 @@ def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[
     for part in location:
         if isinstance(part, int):  # an index of a list, whose type names the items
             continue
-        info = next(f for n, f in at.model_fields.items() if (f.alias or n) == part)
-        at = next((t for t in get_args(info.annotation) if t not in (type(None), ...)), info.annotation)
+        if isinstance(at, type) and issubclass(at, BaseModel):
+            at = next(f for n, f in at.model_fields.items() if (f.alias or n) == part).annotation
+            if get_origin(at) is Mapping:  # of sections that people name: the name comes next
+                continue
+        at = _section_in(at)
     return [field.alias or name for name, field in at.model_fields.items()]
+
+
+def _section_in(annotation: Any) -> Any:
+    """The section that a type is, or that one of its parts is."""
+    if isinstance(annotation, type):
+        return annotation
+    found = (_section_in(part) for part in get_args(annotation) if part not in (type(None), ..., str))
+    return next((one for one in found if isinstance(one, type)), annotation)

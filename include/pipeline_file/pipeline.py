@@ -43,10 +43,11 @@ class Pipeline(Declaration):
         pipeline with its own ledger and generations, and its target is the archive. None without `merge_every`."""
         if self.merge_every is None or self.archive is None:
             return None
-        own = {
+        own: dict[str, object] = {
             "name": self.landing_name,
             "target": Target(table=self.archive),
             "checkpoints": Checkpoints(),
+            "sinks": {},
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
         none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")

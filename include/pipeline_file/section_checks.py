@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from itertools import chain, islice
 
-from include.pipeline_file import column_checks, source_checks
+from include.pipeline_file import column_checks, sink_checks, source_checks
 from include.pipeline_file.apart import clash_within
 from include.pipeline_file.change import KAFKA_TIMESTAMP
 from include.pipeline_file.check import COLUMNS, reads
@@ -23,7 +23,7 @@ def problems_between(declared: Declaration, without: Set[str] = frozenset()) -> 
         without: fields that have a problem of their own, or sections around such a field. What depends on them is left
             out.
     """
-    checks = (*source_checks.CHECKS, *column_checks.CHECKS, *_CHECKS)
+    checks = (*source_checks.CHECKS, *column_checks.CHECKS, *_CHECKS, *sink_checks.CHECKS)
     found = chain.from_iterable(check.find(declared) for check in checks if not check.depends_on(without))
     return list(dict.fromkeys(islice(found, _PROBLEMS_MAX)))
 

@@ -8,9 +8,9 @@ be only a variable that is meant for it: the process also has keys of its own. W
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -20,6 +20,7 @@ from include.protocol.json_data import JsonMapping, JsonObject
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]{0,1000}))?\}")
 PREFIXES = ("KAFKA_", "LAKEMARK_VAR_")  # of the variables that a file may name
+_ANY = "NAME"  # in a place: of a section that people name
 MORE_PREFIXES = "LAKEMARK_VARIABLE_PREFIXES"  # a variable with more of them, comma separated
 
 Replace = Callable[[re.Match[str], str], str]  # from the variable and its place in the file to a text
@@ -44,7 +45,7 @@ class Written:
     """
 
     def __init__(self, data: JsonMapping, environment: Mapping[str, str], model: type[BaseModel]) -> None:
-        self._data, self._environment, self._places = data, environment, frozenset(_places(model))
+        self._data, self._environment, self._places = data, environment, _places(model)
         self._prefixes = (*PREFIXES, *filter(None, re.split(r"[\s,]+", environment.get(MORE_PREFIXES, ""))))
 
     def interpolated(self) -> JsonObject:
@@ -74,7 +75,7 @@ class Written:
         def note(match: re.Match[str], at: str) -> str:
             name, default = match.groups()
             shown = repr(f"${{{name}}}")
-            if at not in self._places:
+            if not self._may_stand(at):
                 allowed = f"no variable: those may stand only in {', '.join(sorted(self._places))}"
                 found.append(Problem(at, allowed, shown))
             elif not name.startswith(self._prefixes):
@@ -92,17 +93,22 @@ class Written:
         found: set[str] = set()
 
         def note(match: re.Match[str], at: str) -> str:
-            if at in self._places and match[1].startswith(self._prefixes):
+            if self._may_stand(at) and match[1].startswith(self._prefixes):
                 found.add(match[1])
             return match.group()
 
         _replaced(self._data, note)
         return found
 
+    def _may_stand(self, at: str) -> bool:
+        """Whether a variable may stand at a place of the file."""
+        parts = at.split(".")
+        return any(_is_at(parts, place.split(".")) for place in self._places)
+
     def _with(self, held: Callable[[str], str]) -> JsonObject:
         def replace(match: re.Match[str], at: str) -> str:
             name, default = match.groups()
-            if at not in self._places or not name.startswith(self._prefixes):
+            if not self._may_stand(at) or not name.startswith(self._prefixes):
                 return match.group()
             if name in self._environment:
                 return held(name)
@@ -112,9 +118,13 @@ class Written:
         return replaced
 
 
+def _is_at(parts: Sequence[str], place: Sequence[str]) -> bool:
+    return len(parts) == len(place) and all(of in (_ANY, part) for part, of in zip(parts, place, strict=True))
+
+
 @cache
 def _places(model: type[BaseModel]) -> tuple[str, ...]:
-    """The fields of a section, and of those within it, in which a variable may stand."""
+    """The fields of a section, and of those within it, in which a variable may stand; `NAME` is any name."""
     return tuple(_declaring(model, ""))
 
 
@@ -124,7 +134,8 @@ def _declaring(model: type[BaseModel], at: str) -> Iterator[str]:
         if _declares(info):
             yield place
         for section in _sections(info.annotation):
-            yield from _declaring(section, f"{place}.")
+            named = f"{_ANY}." if get_origin(info.annotation) is Mapping else ""
+            yield from _declaring(section, f"{place}.{named}")
 
 
 def _declares(info: FieldInfo) -> bool:
@@ -165,6 +176,11 @@ def as_shown(model: Model, shown: JsonMapping) -> Model:
         value, text = getattr(model, name), shown.get(info.alias or name)
         if isinstance(value, BaseModel) and isinstance(text, Mapping):
             texts[name] = as_shown(value, text)
+        elif isinstance(value, Mapping) and isinstance(text, Mapping):
+            texts[name] = {
+                key: as_shown(one, text[key]) if isinstance(one, BaseModel) and isinstance(text[key], Mapping) else one
+                for key, one in value.items()
+            }
         elif isinstance(value, str) and isinstance(text, str) and _declares(info):
             texts[name] = text
     return model.model_copy(update=texts)

@@ -1,72 +1,131 @@
-"""Which commits of the point a system after it still has to get. Pure.
+"""Which commits of the point's table a sink still has to get. Pure.
 
-The point's log is the write-ahead log of these systems: they get its commits in order, each once. Progress is a version
-of that table rather than a batch id, since chunks of backfills land between batches under numbers of their own.
+The log of that table is the write-ahead log of every sink: it gets the commits in order, each once, whatever made them:
+batches, chunks of backfills, replays, fences that bring rows, purges, writers that Lakemark does not know. A commit of
+maintenance changes no row, and is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
+from include.protocol.batch import BatchKey
 from include.protocol.errors import TerminalError
-from include.protocol.participants import Position
-from include.protocol.settlement import LandedCommit
+from include.protocol.participants import NEVER
+from include.protocol.progress import Progress, batch_in_words
+
+Begin = Literal["snapshot", "start", "now"]
 
 
-def after_delivery(commit: LandedCommit) -> Position:
-    """Where a system stands once it has got a commit."""
-    batch, digest = commit.metadata.batch, commit.metadata.digest
-    return Position(
-        batch.generation, batch.batch_id, 0, digest=digest, version=commit.table_version, identity=commit.table_id
-    )
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the point's table, as its log tells."""
+
+    version: int
+    batch: BatchKey | None = None  # that it is of; None: of no batch of the pipeline
+    attempt_id: str | None = None
 
 
-def seen_by(found: Position, table_id: str) -> int:
-    """The version of the point's table that a system has got everything of; -1: it has got nothing of this table. A
-    table that has taken the place of the one that it knew is delivered from its first commit."""
-    return found.version if found.version is not None and found.identity == table_id else -1
+@dataclass(frozen=True)
+class Follow:
+    """Deliver what these commits have changed, one after the other, oldest first; maybe none."""
+
+    commits: tuple[Commit, ...]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Deliver the table as it is, in place of whatever the sink has."""
+
+    now: Progress
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Deliver nothing: only the progress moves."""
+
+    now: Progress
 
 
 def due(
-    found: Position, table_id: str, commits: Iterable[LandedCommit], reaches_back: bool, where: str
-) -> list[LandedCommit]:
-    """The commits that a system still has to get, oldest first.
+    found: Progress | None,
+    table_id: str,
+    newest: int,
+    commits: Iterable[Commit],
+    reaches_back: bool,
+    begin: Begin,
+    where: str,
+    anew: str,
+) -> Follow | Fill | Leave:
+    """What a sink still has to get.
 
     Args:
-        found: where it stands. commits: of the pipeline's batches in the point's log, newest first; no more are taken
-            than are needed.
-        reaches_back: the log still has all commits after the version that the system has seen.
+        found: where it stands, as it says itself; None: it has got nothing yet. table_id, newest: of the point's table:
+            its id, and its newest version. commits: of that table, newest first; no more are taken than are needed.
+        reaches_back: the log still has all commits after the version that the sink has. begin: what a sink gets first.
+        anew: how a person lets the sink begin anew, for errors.
 
     Raises:
-        TerminalError: it has got a commit that the log does not hold, or the log no longer holds what it lacks.
+        TerminalError: it has got what the log does not hold, or another table; or the log no longer holds what it
+            lacks.
     """
-    seen = seen_by(found, table_id)
+    if found is None and begin != "start":
+        now = standing_at(table_id, newest, commits)
+        return Fill(now) if begin == "snapshot" else Leave(now)
+    seen = -1 if found is None else found.version
+    if found is not None and found.table_id != table_id:
+        raise _cannot_follow(where, f"table {table_id}", found.in_words, why="the table was made anew", anew=anew)
+    if seen > newest:
+        raise _never_landed(where, f"at most version {newest}", seen, anew)
     if not reaches_back:
-        raise TerminalError(
-            what="the table's log no longer holds all that a system still has to get",
-            where=where,
-            expected=f"the commits after version {seen}",
-            found="log clean-up has removed some of them",
-            action="set the system up anew from the table as it is",
-        )
-    waiting: list[LandedCommit] = []
+        told = "log clean-up has removed some of them"
+        raise _cannot_follow(where, f"the commits after version {seen}", told, why="it fell too far behind", anew=anew)
+    waiting: list[Commit] = []
     for commit in commits:
-        if commit.table_version > seen:
+        if commit.version > seen:
             waiting.append(commit)
-            continue
-        if (commit.table_version, commit.metadata.batch.key) != (seen, found.batch):
-            raise _never_landed(found, seen, commit, where)
-        break
-    return waiting[::-1]
+        elif commit.batch is not None:
+            if found is not None and found.batch != commit.batch:
+                newest_there = f"{batch_in_words(commit.batch)}, the newest one up to version {seen}"
+                raise _never_landed(where, newest_there, found.in_words, anew)
+            break
+    return Follow(tuple(reversed(waiting)))
 
 
-def _never_landed(found: Position, seen: int, newest: LandedCommit, where: str) -> TerminalError:
-    """Args: newest: the newest commit of a batch up to the version that the system has seen."""
+def standing_at(table_id: str, version: int, commits: Iterable[Commit]) -> Progress:
+    """Where a sink stands that has got a whole version. Args: commits: newest first, up to that version."""
+    newest = next((commit for commit in commits if commit.batch is not None), None)
+    key = newest.batch if newest is not None and newest.batch is not None else BatchKey(0, NEVER)
+    return Progress(table_id, version, *key, attempt_id=newest.attempt_id if newest is not None else None)
+
+
+def after(found: Progress | None, table_id: str, commit: Commit) -> Progress:
+    """Where a sink stands once it has got a commit, too."""
+    if commit.batch is not None:
+        return Progress(table_id, commit.version, *commit.batch, attempt_id=commit.attempt_id)
+    if found is None:
+        return Progress(table_id, commit.version)
+    return Progress(table_id, commit.version, *found.batch, attempt_id=found.attempt_id)
+
+
+def _cannot_follow(where: str, expected: str, found: str, why: str, anew: str) -> TerminalError:
     return TerminalError(
-        what="a system has got a commit that the table's log does not hold",
+        what=f"a sink cannot go on from where it stands: {why}",
         where=where,
-        expected=f"{found.in_words} as version {seen}",
-        found=str(newest.metadata.batch.key if newest.table_version == seen else "no batch's commit"),
-        action="the log was edited or restored from a copy, or two lakes deliver to one system: bring the right "
-        "one back",
+        expected=expected,
+        found=found,
+        action=anew,
+    )
+
+
+def _never_landed(where: str, expected: str, found: object, anew: str) -> TerminalError:
+    return TerminalError(
+        what="a sink has got what the table's log does not hold",
+        where=where,
+        expected=expected,
+        found=str(found),
+        action="the lake was restored from a copy, or two lakes deliver to one sink: bring the right one back; or, if "
+        f"this lake is the right one: {anew}",
     )

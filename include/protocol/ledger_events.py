@@ -18,6 +18,7 @@ from include.protocol.json_data import JsonMapping
 from include.protocol.participants import Positions
 from include.protocol.proofs import Proofs
 from include.protocol.ranges import OffsetRange, TopicPartition
+from include.protocol.sinks import Sinks, SinkTold
 
 FIRST_GENERATION = 1
 LOSS = "loss"  # origin of a generation that begins because the ledger and the target were lost
@@ -201,6 +202,7 @@ class LedgerSnapshot:
     cluster_id: str | None
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()  # see `TablesLeftOut`
+    sinks: Sinks = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -280,4 +282,5 @@ Event = (
     | TurnTaken
     | PipelineMoved
     | PipelineAudited
+    | SinkTold
 )

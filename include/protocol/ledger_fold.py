@@ -29,6 +29,7 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Positions
 from include.protocol.proofs import Proofs, joined
 from include.protocol.ranges import TopicPartition
+from include.protocol.sinks import Sinks, SinkTold, with_told
 
 
 def fold(events: Iterable[Event]) -> LedgerState:
@@ -52,6 +53,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         is_whole=folding.is_whole,
         proofs=folding.proofs,
         left_out=folding.left_out,
+        sinks=folding.sinks,
         turns=folding.turns,
         moved=folding.moved,
     )
@@ -72,6 +74,7 @@ class _Folding:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    sinks: Sinks = field(default_factory=dict)
     turns: dict[TurnOver, TurnTaken] = field(default_factory=dict)
     moved: PipelineMoved | None = None
     empty: bool = True
@@ -112,6 +115,8 @@ class _Folding:
                 self.moved = event
             case PipelineAudited():
                 self.proofs = joined(self.proofs, event.looks)
+            case SinkTold():
+                self.sinks = with_told(self.sinks, event)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
                 if event.generation < self.generation:
                     return  # a late event from before a reset
@@ -133,13 +138,15 @@ class _Folding:
             record = self.batches[-1] if self.batches else None
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
-            if (*known, self.proofs, self.left_out) != (*kept, event.proofs, event.left_out):
+            beside = self.proofs, self.left_out, self.sinks
+            if (*known, *beside) != (*kept, event.proofs, event.left_out, event.sinks):
                 raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
         self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
         self.cluster_id, self.proofs, self.left_out = event.cluster_id, event.proofs, event.left_out
+        self.sinks = event.sinks
 
     def _begin(self, event: GenerationStarted) -> None:
         """Numbers only grow. One that another ledger of this pipeline has had is left out."""

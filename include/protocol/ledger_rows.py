@@ -31,6 +31,7 @@ from include.protocol.ledger_events import (
 from include.protocol.participants import positions_from_json, positions_to_json
 from include.protocol.proofs import proofs_from_json, proofs_to_json
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
+from include.protocol.sinks import SinkStanding, SinkTold, sinks_from_json, sinks_to_json
 
 EventName = Literal[
     "generation_started",
@@ -46,6 +47,7 @@ EventName = Literal[
     "turn_taken",
     "moved",
     "audited",
+    "sink_told",
 ]
 
 
@@ -89,6 +91,7 @@ def to_row(event: Event) -> JsonObject:
                 "cluster_id": event.cluster_id,
                 "proofs": proofs_to_json(event.proofs),
                 "left_out": sorted(event.left_out),
+                "sinks": sinks_to_json(event.sinks),
             }
             return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
@@ -106,6 +109,10 @@ def to_row(event: Event) -> JsonObject:
         case PipelineAudited():
             details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
             return _row("audited", event.generation, event.batch_id, details)
+        case SinkTold():
+            told = {"sink": event.sink, "standing": event.standing.to_json(), "told_by": event.told_by}
+            details = {**told, "reason": event.reason, "rows": event.rows}
+            return _row("sink_told", event.generation, 0, details)
 
 
 def from_row(row: JsonMapping) -> Event:
@@ -133,6 +140,7 @@ def from_row(row: JsonMapping) -> Event:
                 "next_offsets": offsets_from_json(details["next_offsets"]),
                 "proofs": proofs_from_json(details.get("proofs", {})),
                 "left_out": frozenset(details.get("left_out", ())),
+                "sinks": sinks_from_json(details.get("sinks", {})),
             }
             return LedgerSnapshot(**{**details, **kept})
         case "backfill_planned":
@@ -147,6 +155,8 @@ def from_row(row: JsonMapping) -> Event:
             return PipelineMoved(row["generation"], details["lake"], details["to"])
         case "audited":
             return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
+        case "sink_told":
+            return SinkTold(row["generation"], **{**details, "standing": SinkStanding.from_json(details["standing"])})
         case other:
             raise LedgerConflict(
                 what="the ledger holds an event of an unknown kind",

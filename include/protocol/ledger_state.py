@@ -24,6 +24,7 @@ from include.protocol.ledger_records import BackfillRecord, BatchRecord
 from include.protocol.participants import NOWHERE, Positions
 from include.protocol.proofs import Proofs
 from include.protocol.ranges import TopicPartition
+from include.protocol.sinks import Sinks
 
 _BACKFILLS_OF_A_LEDGER = 100_000  # more than any ledger will have; rows store a backfill's number in 32 bits
 
@@ -46,6 +47,7 @@ class LedgerState:
     is_whole: bool = True
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
     left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
+    sinks: Sinks = field(default_factory=dict)  # what is known of the sinks outside the lake, in any generation
     # The newest one over each, unless it was ended; a recent state may have missed it.
     turns: Mapping[TurnOver, TurnTaken] = field(default_factory=dict)
     # The newest one. Of a ledger that takes no event any more it is the last one, so that a recent state knows it.
@@ -97,6 +99,7 @@ class LedgerState:
             cluster_id=self.cluster_id,
             proofs=self.proofs,
             left_out=self.left_out,
+            sinks=self.sinks,
         )
 
     def knows(self, key: BatchKey) -> bool:

@@ -106,8 +106,8 @@ def _back(found: Coordinator) -> Restoring:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("works", nargs="*", default=[*WORKS], choices=[*WORKS])
-    for name in parser.parse_args().works:
+    parser.add_argument("works", nargs="*", choices=[[], *WORKS], help="which ones; all if none")  # Python 3.11
+    for name in parser.parse_args().works or WORKS:
         with tempfile.TemporaryDirectory() as folder:
             told = measured(Path(folder), *WORKS[name])
         for what, took in told.items():

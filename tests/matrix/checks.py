@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
+from psycopg.rows import dict_row
+
+from include.control.deliveries import Deliverer
+from include.delivery.creating import create, missing
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
+from include.protocol.errors import TerminalError
 from tests.matrix import oracle
 from tests.support.world import World, read_table
 
@@ -41,6 +47,7 @@ def _of(name: str, parts: int, noted: bool = False, **sections: Any) -> Check:
     return Check(name, sections, parts, noted)
 
 
+DATABASE = {"host": "127.0.0.1", "port": "${LAKEMARK_VAR_PORT}", "database": "postgres", "username": "lakemark"}
 _DELETES = {"delete_when": "op = 'd'"}
 _ROUTES = {
     "routes": [
@@ -130,8 +137,8 @@ class Case:
             for participant in catalog.participants:
                 rows = read_table(participant.uri(self.world.settings))
                 oracle.assert_table_is_right(participant, rows, self.sent, half)
-            for recorder in catalog.after:
-                oracle.assert_followed(self.world, half, recorder)
+            for name in half.sinks:
+                oracle.assert_delivered(delivered(self.world, half, name), self.sent, half)
 
     def verify_after_a_restart(self) -> None:
         """A process that knows nothing of what happened finds nothing wrong."""
@@ -154,7 +161,7 @@ class Case:
 
 def written(world: World, check: Check, name: str, topic: str, source: dict[str, Any] | None = None) -> Pipeline:
     """The check's pipeline, as its file says. Args: source: more of that section."""
-    sections = _named(check.sections, name)
+    sections = {**_named(check.sections, name), "sinks": {"app": {"postgresql": {**DATABASE, "table": name}}}}
     return world.pipeline(topic, name, source=source or {}, **sections)
 
 
@@ -165,3 +172,18 @@ def _named(value: Any, name: str) -> Any:
     if isinstance(value, list):
         return [_named(inner, name) for inner in value]
     return value.replace("NAME", name) if isinstance(value, str) else value
+
+
+def delivered(world: World, pipeline: Pipeline, name: str) -> list[dict[str, Any]]:
+    """The rows of a sink, once it has all that has landed. If the target was made anew, a person lets it begin anew."""
+    deliverer, port = Deliverer(world.settings, pipeline, name), pipeline.sinks[name].place.port
+    create(pipeline, name, missing(pipeline, name))
+    try:
+        deliverer.deliver()
+    except TerminalError as error:
+        assert "the table was made anew" in error.what
+        deliverer.deliver(as_it_is=True)
+    with psycopg.connect(
+        host="127.0.0.1", port=port, user="lakemark", dbname="postgres", row_factory=dict_row
+    ) as there:
+        return there.execute(f'SELECT * FROM "{pipeline.sinks[name].place.table}"'.encode()).fetchall()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from include.lake.table_log import TableLog
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
-from tests.matrix.dummies import Recorder
 from tests.support.topics import Sent
-from tests.support.world import World, as_dict, as_states, newest_by_key, states_by_key
+from tests.support.world import PLACE, as_dict, as_states, newest_by_key, states_by_key
 
 
 def good(sent: Iterable[Sent], pipeline: Pipeline) -> list[Sent]:
@@ -40,15 +38,17 @@ def assert_table_is_right(
     assert seen == right, participant.name
 
 
-def assert_followed(world: World, pipeline: Pipeline, recorder: Recorder) -> None:
-    """The database has the target's commits of batches, each once and in order."""
-    delivered = recorder.delivered()
-    assert len(set(delivered)) == len(delivered)
-    log = TableLog.open(world.coordinator(pipeline).tables.target)
-    assert log is not None
-    landed = [(c.table_id, c.table_version) for c in reversed(list(log.landed_commits(pipeline.name)))]
-    of_this_table = [place for place in delivered if place[0] == log.table_id]
-    assert of_this_table[-len(landed) :] == landed
+def assert_delivered(rows: Sequence[dict[str, Any]], sent: Sequence[Sent], pipeline: Pipeline) -> None:
+    """A sink has the rows that readers of the target see. Args: rows: of the sink."""
+    found = good(sent, pipeline)
+    if pipeline.change.history == "scd2":
+        places = [{n: row[f"change_{n}"] for n in PLACE} for row in rows]
+        as_there = [{**row, "_lakemark": place} for row, place in zip(rows, places, strict=True)]
+        assert as_states(as_there) == states_by_key(found)
+        return
+    mine = [r for r in found if _route_of(r, pipeline) is None]
+    assert {row["id"]: row for row in rows} == _newest(mine)
+    assert len(rows) == len({row["id"] for row in rows})
 
 
 def _places(rows: Iterable[dict[str, Any]]) -> set[tuple[str, int, int]]:

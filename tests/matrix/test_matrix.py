@@ -18,6 +18,7 @@ from tests.conftest import world_in
 from tests.matrix import dummies
 from tests.matrix.checks import CHECKS, Case, Check, written
 from tests.matrix.scenarios import SCENARIOS
+from tests.support.sink_servers import PostgresServer
 from tests.support.world import World
 
 _ALWAYS = {
@@ -58,17 +59,18 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(engine: str, stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    engine: str, stack: Stack, postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     """Its processes know the tests' own participants, and so does this one."""
     folder = tmp_path_factory.mktemp("matrix")
     here = Path(__file__).parent
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", os.pathsep.join((str(here / "processes"), str(here.parents[1]))))
-        patched.setenv(dummies.FOLDER, str(folder))
         kinds = [*dummies.catalog.KINDS]
         patched.setattr(dummies.catalog, "KINDS", kinds)
         dummies.add_to_catalog()
-        yield world_in(folder, stack, LAKEMARK_MERGE_ENGINE=engine)
+        yield world_in(folder, stack, LAKEMARK_MERGE_ENGINE=engine, LAKEMARK_VAR_PORT=str(postgres.port))
 
 
 @pytest.fixture(scope="module")

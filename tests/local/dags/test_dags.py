@@ -54,15 +54,18 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
         tmp_path, "big", schedule={"on_data": {"records": 5000, "seconds": 60}}, checkpoints={"rehearse": "0 4 * * 0"}
     )
     pipeline_file(tmp_path, "after", schedule={"tables": ["lake://silver/orders"]})
+    database = {"host": "db", "database": "d", "username": "u", "table": "t"}
+    pipeline_file(tmp_path, "delivered", sinks={"app": {"postgresql": database}})
     pipeline_file(tmp_path, "refunds", quality={"table": {"suite": "refunds_table", "schedule": "0 6 * * *"}})
     loaded = bag()
     assert loaded.import_errors == {}
-    names = ("orders", "payments", "big", "after", "refunds")
+    names = ("orders", "payments", "big", "after", "refunds", "delivered")
     assert set(loaded.dags) == {
         *OF_ALL,
         *(f"lakemark__{n}{kind}" for n in names for kind in KINDS),
         "lakemark__refunds__checks",
         "lakemark__big__rehearsal",
+        "lakemark__delivered__deliver",
     }
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
@@ -85,6 +88,9 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
         path, arguments = encode_trigger(watcher.trigger).values()
         assert path == "lakemark_on_data.OnData"
         assert (arguments["pipeline"], arguments["records"], arguments["seconds"]) == (name, *thresholds)
+    [landed] = schedules["lakemark__delivered__deliver"]  # no run of the pipeline waits for it
+    assert landed.uri == "lake://silver/delivered"
+    assert [t.task_id for t in loaded.dags["lakemark__delivered__deliver"].tasks] == ["deliver_app"]
     merge = dag.get_task("merge")
     assert merge.pool == "lakemark_spark"
     weights = []

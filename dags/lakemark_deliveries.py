@@ -1,0 +1,53 @@
+"""One DAG `lakemark__NAME__deliver` for every valid file in include/pipelines/ with sinks: a task for each sink.
+
+It is a DAG of its own, so that a sink that does not answer never holds up a batch: no run of the pipeline waits for a
+delivery, and none fails with it. It runs after every run of the pipeline that has committed something. A task goes on
+where the sink stands, and so delivers what earlier ones could not.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, Asset, task
+from airflow.sdk.types import DagRunProtocol
+from lakemark_dags import dags_of
+from lakemark_names import DAG_PREFIX, TAG
+from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
+
+from include.control.deliveries import Deliverer
+from include.pipeline_file import Pipeline
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+
+_DAY = 24 * 12  # retries: with the longest delay between two of them, a day
+
+
+def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
+    if not pipeline.sinks:
+        return None
+    with DAG(
+        dag_id=f"{DAG_PREFIX}{pipeline.name}__deliver",
+        description=f"Delivers what lands in {pipeline.target.table} to its sinks.",
+        doc_md=__doc__,
+        schedule=[Asset(pipeline.target.table)],
+        start_date=datetime(2024, 1, 1),
+        catchup=False,
+        max_active_runs=1,
+        default_args={**TASKS, "retries": _DAY, "max_retry_delay": timedelta(minutes=5)},
+        tags=[TAG, "deliver"],
+        is_paused_upon_creation=False,  # nothing lands while the pipeline itself is paused
+    ) as dag:
+
+        @task(doc_md="Delivers all that the sink lacks. Safe to clear at any time.")
+        def deliver(sink: str, dag_run: DagRunProtocol) -> JsonObject | None:
+            with work_on(pipeline.name):
+                done = Deliverer(settings, pipeline, sink, asked_by(dag_run)).deliver()
+            return None if done is None else done.to_json()
+
+        for name in pipeline.sinks:
+            deliver.override(task_id=f"deliver_{name}")(name)
+    return dag
+
+
+globals().update(dags_of(Settings.from_environment(), build, "__deliver"))

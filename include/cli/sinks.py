@@ -1,0 +1,189 @@
+"""`lakemark sinks create | list | status | deliver | pause | resume | skip`: the systems that get what lands."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from include.cli.output import (
+    Command,
+    Commands,
+    add_command,
+    add_command_for_all,
+    add_reason,
+    named_pipeline,
+    named_pipelines,
+    report,
+    say,
+    who,
+)
+from include.pipeline_file import Pipeline
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+
+if TYPE_CHECKING:
+    from include.monitoring.sinks import SinkFacts
+
+
+def add_sinks_command(commands: Commands) -> None:
+    """Adds `sinks` to the command's subparsers."""
+    sinks = commands.add_parser("sinks", help="the systems outside the lake that get what lands")
+    actions = sinks.add_subparsers(required=True, metavar="ACTION")
+    create_ = _add(actions, "create", create, "print the statements that make what sinks need, and the rights for them")
+    create_.add_argument("--run", action="store_true", help="run them, as the user that the pipeline file names")
+    add_command_for_all(actions, "list", list_sinks, "all sinks, and how far each is behind")
+    _add(actions, "status", status, "one pipeline's sinks: what each has got, and what it lacks")
+    deliver_ = _add(actions, "deliver", deliver, "deliver what waits")
+    deliver_.add_argument("--snapshot", action="store_true", help="the table as it is now, in place of what they have")
+    for name, command, text in (
+        ("pause", pause, "deliver nothing to a sink until it is resumed"),
+        ("resume", resume, "end a pause"),
+        ("skip", skip, "leave out the next commit that a sink would get"),
+    ):
+        one = add_command(actions, name, command, text)
+        one.add_argument("sink", help="the sink's name in the pipeline file")
+        add_reason(one, "why; recorded in the ledger")
+        if name == "skip":
+            one.add_argument("--all", action="store_true", help="all that there is so far")
+
+
+def deliver_what_landed(settings: Settings, pipeline: Pipeline) -> None:
+    """Delivers to all sinks, for a command that has landed batches. A sink that does not take it fails nothing: this
+    says so, and the next delivery goes on."""
+    from include.control.deliveries import Deliverer
+    from include.protocol.errors import LakemarkError
+
+    for name in pipeline.sinks:
+        try:
+            Deliverer(settings, pipeline, name, who(), say=say).deliver()
+        except LakemarkError as error:
+            say(f"sink {name}: {error}")
+
+
+def create(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import named_sinks
+    from include.delivery.creating import create as create_in
+    from include.delivery.creating import missing
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    found = {name: missing(pipeline, name) for name in named_sinks(pipeline, options.sink)}
+    if options.run:
+        for name, statements in found.items():
+            create_in(pipeline, name, statements)
+    lines = (f"-- sink {name}\n" + "\n".join(statements) for name, statements in found.items())
+    report(options, found, lines)
+    return 0
+
+
+def list_sinks(settings: Settings, options: argparse.Namespace) -> int:
+    from include.monitoring.sinks import facts_of
+
+    pipelines, good = named_pipelines(settings, options.pipeline)
+    found = [facts_of(settings, pipeline, name) for pipeline in pipelines for name in pipeline.sinks]
+    lines = [f"{one.pipeline}/{one.name}  {one.system} {one.place}  {_state(one)}" for one in found]
+    report(options, [one.to_json() for one in found], lines or ["no pipeline has a sink"])
+    return 0 if good else 1
+
+
+def status(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import named_sinks
+    from include.monitoring.sinks import facts_of
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    found = [facts_of(settings, pipeline, name) for name in named_sinks(pipeline, options.sink)]
+    report(options, [one.to_json() for one in found], (line for one in found for line in _lines(one)))
+    return 1 if any(one.standing.problem for one in found) else 0
+
+
+def deliver(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.deliveries import Deliverer
+    from include.control.sink_decisions import named_sinks
+    from include.protocol.errors import LakemarkError
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    facts: list[JsonObject] = []
+    lines: list[str] = []
+    good = True
+    for name in named_sinks(pipeline, options.sink):
+        deliverer = Deliverer(settings, pipeline, name, who(), say=say)
+        try:
+            done = deliverer.deliver(as_it_is=options.snapshot)
+        except LakemarkError as error:  # of one sink: the others get theirs
+            good = False
+            say(f"{type(error).__name__}: {error.in_full}")
+            facts.append({"sink": name, "problem": error.facts()})
+            continue
+        if done is None:
+            lines.append(f"{name}: paused: {deliverer.standing.paused}")
+            facts.append({"sink": name, "paused": deliverer.standing.paused})
+        else:
+            stands = done.progress.in_words if done.progress is not None else "nothing has landed yet"
+            lines.append(f"{name}: {done.rows:,} rows in {done.deliveries:,} deliveries; it has {stands}")
+            facts.append({"sink": name, **done.to_json()})
+    report(options, facts, lines)
+    return 0 if good else 1
+
+
+def pause(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import named_sinks
+    from include.control.sink_decisions import pause as pause_sink
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    [name] = named_sinks(pipeline, options.sink)
+    standing = pause_sink(settings, pipeline, name, reason=options.reason, by=who())
+    report(
+        options,
+        standing.to_json(),
+        [f"{name} gets nothing until `lakemark sinks resume {pipeline.name} {name} --reason ...`"],
+    )
+    return 0
+
+
+def resume(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import named_sinks
+    from include.control.sink_decisions import resume as resume_sink
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    [name] = named_sinks(pipeline, options.sink)
+    standing = resume_sink(settings, pipeline, name, reason=options.reason, by=who())
+    report(options, standing.to_json(), [f"{name} gets what waits with the next delivery"])
+    return 0
+
+
+def skip(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.deliveries import Deliverer
+    from include.control.sink_decisions import named_sinks
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    [name] = named_sinks(pipeline, options.sink)
+    progress = Deliverer(settings, pipeline, name, who(), say=say).skip(options.reason, options.all)
+    stands = "nothing waits" if progress is None else f"its rows are as they were; it goes on after {progress.in_words}"
+    report(options, {"sink": name, "progress": progress and progress.to_json()}, [f"{name}: {stands}"])
+    return 0
+
+
+def _add(actions: Commands, name: str, command: Command, text: str) -> argparse.ArgumentParser:
+    """Adds an action on one sink of a pipeline, or on all of them."""
+    found = add_command(actions, name, command, text)
+    found.add_argument("sink", nargs="?", help="the sink's name in the pipeline file; without it: all of them")
+    return found
+
+
+def _state(one: SinkFacts) -> str:
+    if one.standing.paused is not None:
+        return f"paused: {one.standing.paused}"
+    if one.standing.problem is not None:
+        return "its last delivery failed"
+    return one.lag.in_words if one.lag is not None else "how far it is cannot be told"
+
+
+def _lines(one: SinkFacts) -> Iterator[str]:
+    yield f"{one.name}: {one.system} {one.place}, {one.mode}, {one.guarantee.replace('_', ' ')}"
+    progress = one.standing.progress
+    yield f"  has {progress.in_words}, since {one.standing.delivered_at}" if progress else "  has got nothing yet"
+    yield f"  {one.lag.in_words}" if one.lag is not None else f"  {one.untold}"
+    if one.standing.paused is not None:
+        yield f"  paused: {one.standing.paused}"
+    if one.standing.problem is not None:
+        yield f"  its last delivery failed: {one.standing.problem}"

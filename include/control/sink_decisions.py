@@ -1,0 +1,50 @@
+"""What people decide about a pipeline's sinks, as the ledger keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from include.lake.ledger import Ledger
+from include.pipeline_file import Pipeline
+from include.pipeline_file.in_words import near
+from include.pipeline_file.tables import Tables
+from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import Event
+from include.protocol.ledger_state import LedgerState
+from include.protocol.sinks import SinkStanding, SinkTold
+from include.settings import Settings
+
+
+def pause(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
+    """From now on nothing is delivered to the sink. A delivery that is under way ends as it would. Returns how it
+    stands."""
+    return _decide(settings, pipeline, name, paused=f"{reason} ({by})", reason=reason, by=by)
+
+
+def resume(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
+    """Ends a pause. The next delivery goes on where the last one ended. Returns how the sink stands."""
+    return _decide(settings, pipeline, name, paused=None, reason=reason, by=by)
+
+
+def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:
+    """The sink of that name, or all. Raises TerminalError: the pipeline has no such sink, or none at all."""
+    if pipeline.sinks and (name is None or name in pipeline.sinks):
+        return (name,) if name is not None else tuple(pipeline.sinks)
+    names = [*pipeline.sinks]
+    raise TerminalError(
+        what="there is no such sink",
+        where=f"{pipeline.name}, section `sinks` of its file",
+        expected=f"one of {', '.join(names)}{near(name or '', names)}" if names else "a sink (docs/sinks.md)",
+        found=name or "none",
+        action="use one of these names" if names else "write the section, and check it with `lakemark validate`",
+    )
+
+
+def _decide(
+    settings: Settings, pipeline: Pipeline, name: str, paused: str | None, reason: str, by: str
+) -> SinkStanding:
+    def decide(state: LedgerState) -> list[Event]:
+        standing = replace(state.sinks.get(name, SinkStanding()), paused=paused)
+        return [SinkTold(state.generation, name, standing, told_by=by, reason=reason)]
+
+    return Ledger(Tables.of(settings, pipeline).ledger).append(decide, about=None).sinks[name]

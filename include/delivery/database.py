@@ -1,0 +1,131 @@
+"""What sinks in databases have in common: which transactions a delivery is made of, and in which order."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from include.delivery.contract import Delivery
+from include.delivery.sink_table import SinkTable
+from include.delivery.trouble import overtaken, under_way
+from include.fault_points import fault_point
+from include.protocol.progress import Progress
+
+OF_PROGRESS = ("table_id", "version", "generation", "batch_id", "attempt_id")  # columns of the table of progress
+STILL_SECONDS = 60.0  # a session that holds the sink and has not moved for so long is ended
+WAIT_SECONDS = 300.0  # for one that moves
+LOOK_SECONDS = 0.5
+
+
+class Holder(NamedTuple):
+    """A session that has a sink."""
+
+    session: int
+    does: tuple[object, ...]  # whatever changes while it moves
+    waits: bool  # for its client, as far as the server knows
+
+
+@dataclass
+class DatabaseSink(ABC):
+    """See `WriteAheadSink`."""
+
+    table: SinkTable
+
+    def take(self) -> None:
+        """Takes the sink, once nobody else has it. A session that has it and waits for a client that no longer moves is
+        ended.
+
+        Raises:
+            RetryableError: the one that has it moves, and does not end.
+        """
+        began = moved = time.monotonic()
+        seen: Holder | None = None
+        with self.errors():
+            while not self.locked():
+                holder, now = self.holder(), time.monotonic()
+                if holder is None or holder != seen or not holder.waits:
+                    seen, moved = holder, now
+                elif now - moved > STILL_SECONDS:
+                    self.end(holder)
+                if now - began > WAIT_SECONDS:
+                    session = "unknown" if holder is None else str(holder.session)
+                    raise under_way(self.table.where, session, WAIT_SECONDS)
+                time.sleep(LOOK_SECONDS)
+        fault_point("sink.taken")
+
+    def progress(self) -> Progress | None:
+        with self.errors():
+            return self.found()
+
+    def deliver(self, delivery: Delivery) -> int:
+        with self.errors():
+            self.stage(delivery)
+            match self.table.guarantee:
+                case "exactly_once":
+                    with self.transaction():
+                        self._advance(delivery)
+                        return self.publish(delivery)
+                case "at_least_once":
+                    with self.transaction():
+                        changed = self.publish(delivery)
+                    with self.transaction():
+                        self._advance(delivery)
+                    return changed
+                case "at_most_once":
+                    with self.transaction():
+                        self._advance(delivery)
+                    with self.transaction():
+                        return self.publish(delivery)
+
+    def _advance(self, delivery: Delivery) -> None:
+        """Sets the progress, if it is where the delivery expects it."""
+        if (found := self.found(is_locked=True)) != delivery.after:
+            raise overtaken(self.table.where, delivery.after, found)
+        self.set_progress(delivery.now)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets the sink go."""
+
+    @abstractmethod
+    def errors(self) -> AbstractContextManager[None]:
+        """What the server says, as Lakemark's errors."""
+
+    @abstractmethod
+    def locked(self) -> bool:
+        """Takes the lock that says who delivers, if nobody has it."""
+
+    @abstractmethod
+    def holder(self) -> Holder | None:
+        """Who has that lock; None: nobody, by now."""
+
+    @abstractmethod
+    def end(self, holder: Holder) -> None:
+        """Ends that session."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """One transaction; its end passes the fault points `sink.written` and `sink.committed`.
+
+        Raises:
+            OutcomeUnknownError: the answer to the commit is lost.
+        """
+
+    @abstractmethod
+    def found(self, is_locked: bool = False) -> Progress | None:
+        """Where the sink stands. Args: is_locked: until the transaction's end, nobody else may change it."""
+
+    @abstractmethod
+    def set_progress(self, now: Progress) -> None:
+        """Sets where the sink stands."""
+
+    @abstractmethod
+    def stage(self, delivery: Delivery) -> None:
+        """Brings rows and keys to the server, where only this session sees them."""
+
+    @abstractmethod
+    def publish(self, delivery: Delivery) -> int:
+        """Makes them the table's. Returns how many rows it has changed."""

@@ -1,0 +1,136 @@
+"""The net changes of a table's rows by key: which rows to write, and which keys to remove.
+
+A database in memory compares the rows that are gone with those that have come. What does not fit into memory, it keeps
+in a folder of its own meanwhile.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from include.lake.row_changes import RowChanges
+from include.lake.sql import sql_name, sql_text
+from include.pipeline_file import LINEAGE, VALID_FROM
+from include.pipeline_file.sink_columns import SinkColumn
+
+_MEMORY = "1GB"
+_ROWS_AT_ONCE = 100_000
+_OF_LINEAGE, _OF_HISTORY = "deleted", VALID_FROM  # what says whether readers should see a row
+
+
+@dataclass(frozen=True)
+class NetChanges:
+    """What a sink has to change, by key. Rows have the sink's columns."""
+
+    columns: tuple[SinkColumn, ...]
+    _database: duckdb.DuckDBPyConnection
+    _folder: Path
+
+    @property
+    def written(self) -> int:
+        """How many rows there are to write."""
+        return self._count("written")
+
+    @property
+    def removed(self) -> int:
+        """How many keys there are to remove."""
+        return self._count("removed")
+
+    def rows(self, expressions: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows to write, whole, in the order of their keys.
+
+        Args:
+            expressions: SQL for each value, over the columns by their names at the sink; None: as they are.
+        """
+        return self._read("written", expressions or [sql_name(column.name) for column in self.columns])
+
+    def keys(self, expressions: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The keys to remove, in order. Args: expressions: as for `rows`, over the key's columns."""
+        return self._read("removed", expressions or self._keys)
+
+    def rows_as_csv(self, expressions: Sequence[str]) -> Path:
+        """The rows to write as a file of CSV: `NULL` stands for null, every value is in quotes, a quote is doubled. The
+        file is there for as long as the changes. Args: expressions: as for `rows`."""
+        return self._file("written", expressions)
+
+    def keys_as_csv(self, expressions: Sequence[str]) -> Path:
+        """The keys to remove, in the same form."""
+        return self._file("removed", expressions)
+
+    def _file(self, table: str, expressions: Sequence[str]) -> Path:
+        file = self._folder / f"{table}.csv"
+        form = "FORMAT csv, HEADER false, NULLSTR 'NULL', FORCE_QUOTE *"
+        self._database.execute(f"COPY ({self._query(table, expressions)}) TO {sql_text(str(file))} ({form})")
+        return file
+
+    @property
+    def _keys(self) -> list[str]:
+        return [sql_name(column.name) for column in self.columns if column.is_key]
+
+    def _count(self, table: str) -> int:
+        [(count,)] = self._database.execute(f"SELECT count(*) FROM {table}").fetchall()
+        return int(count)
+
+    def _read(self, table: str, expressions: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        query = self._query(table, expressions)
+        reader: pa.RecordBatchReader = self._database.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
+        yield from reader
+
+    def _query(self, table: str, expressions: Sequence[str]) -> str:
+        return f"SELECT {', '.join(expressions)} FROM {table} ORDER BY {', '.join(self._keys)}"
+
+
+@contextmanager
+def net_changes(
+    changes: RowChanges, columns: Sequence[SinkColumn], table: pa.Schema, seen: str
+) -> Iterator[NetChanges]:
+    """The net changes, for as long as the context lasts.
+
+    A row that was deleted stays in its table, hidden from readers: here it is gone. A row that was only copied into
+    another file has not changed.
+
+    Args:
+        table: the columns of the table, as Arrow has them. seen: SQL condition for the rows that readers should see.
+
+    Raises:
+        TerminalError, TableDamaged: see `RowChanges.gone`.
+    """
+    columns = tuple(columns)
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+        database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
+        database.execute(f"SET temp_directory = {sql_text(folder)}")
+        is_copied = changes.may_hold_copies
+        of_gone = columns if is_copied else [column for column in columns if column.is_key]
+        for name, wanted, rows in (("come", columns, changes.come), ("gone", of_gone, changes.gone)):
+            schema = _read_of(table, wanted)
+            database.register("stream", pa.RecordBatchReader.from_batches(schema, rows(schema)))
+            values = ", ".join(_value(column, table) for column in wanted)
+            database.execute(f"CREATE TABLE {name} AS SELECT {values} FROM stream WHERE {seen}")
+            database.unregister("stream")
+        keys = ", ".join(sql_name(column.name) for column in columns if column.is_key)
+        without_copies = "EXCEPT ALL SELECT * FROM gone" if is_copied else ""
+        database.execute(f"CREATE VIEW written AS SELECT * FROM come {without_copies}")
+        database.execute(f"CREATE VIEW removed AS SELECT {keys} FROM gone EXCEPT SELECT {keys} FROM come")
+        yield NetChanges(columns, database, Path(folder))
+
+
+def _value(column: SinkColumn, table: pa.Schema) -> str:
+    """SQL for a column's values. One that the table does not have yet is null."""
+    is_there = column.path[0] in table.names
+    return f"{'.'.join(map(sql_name, column.path)) if is_there else 'NULL'} AS {sql_name(column.name)}"
+
+
+def _read_of(table: pa.Schema, columns: Sequence[SinkColumn]) -> pa.Schema:
+    """What is read of a table for these columns, and to know which rows readers should see."""
+    names = {column.path[0] for column in columns} - {LINEAGE} | {_OF_HISTORY}
+    parts = {column.path[1] for column in columns if column.path[0] == LINEAGE} | {_OF_LINEAGE}
+    found = [field for field in table if field.name in names]
+    lineage = [part for part in table.field(LINEAGE).type if part.name in parts]
+    return pa.schema([*found, pa.field(LINEAGE, pa.struct(lineage))])

@@ -1,0 +1,39 @@
+"""Opens a pipeline's sinks. Whoever adds a kind of sink adds one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from include.delivery.contract import WriteAheadSink
+from include.delivery.postgresql import PostgresqlSink
+from include.delivery.sink_table import SinkTable
+from include.pipeline_file import Pipeline
+from include.sources.logins import database_login
+
+
+@contextmanager
+def taken(pipeline: Pipeline, name: str) -> Iterator[WriteAheadSink]:
+    """A sink, taken from whoever had it, for as long as the context lasts.
+
+    Args:
+        name: the sink's in the pipeline file.
+
+    Raises:
+        RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the login.
+    """
+    sink = _opened(pipeline, name)
+    try:
+        yield sink
+    finally:
+        sink.close()
+
+
+def _opened(pipeline: Pipeline, name: str) -> WriteAheadSink:
+    section = pipeline.sinks[name]
+    match section.system:
+        case "postgresql":
+            login = database_login(section.place, f"{pipeline.name}, sinks.{name}.postgresql.connection")
+            return PostgresqlSink.taken(SinkTable.of(pipeline, name), login, section.place.ca_file)
+        case other:
+            raise AssertionError(f"no kind of sink: {other}")

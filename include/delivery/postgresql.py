@@ -1,0 +1,211 @@
+"""A table of PostgreSQL as a sink: rows and progress in one ordinary transaction.
+
+The progress row is locked and compared first, so a delivery that somebody has overtaken changes nothing (compare and
+set). A lock of the session says who delivers. Who comes next takes it from a session that no longer moves: a client
+that was stopped holds nobody up.
+
+Source: PostgreSQL's documentation, "COPY", "INSERT" (ON CONFLICT), "Advisory Locks", "Monitoring Database Activity".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg import sql
+
+from include.delivery.contract import Delivery
+from include.delivery.database import OF_PROGRESS, DatabaseSink, Holder
+from include.delivery.postgresql_server import LOST, Connection, connected, errors_of
+from include.delivery.sink_table import PROGRESS, SinkTable
+from include.delivery.sql_values import postgresql_value
+from include.delivery.trouble import outcome_unknown
+from include.fault_points import fault_point
+from include.lake.damage import on_one_line
+from include.protocol.progress import Progress
+from include.sources.logins import DatabaseLogin
+
+_ROWS, _GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
+_PART = 1 << 20  # bytes of a message
+_HOLDER = """
+SELECT a.pid, a.state <> 'active' OR a.wait_event_type = 'Client' IS TRUE, a.state_change, c.bytes_processed
+FROM pg_locks l JOIN pg_stat_activity a USING (pid) LEFT JOIN pg_stat_progress_copy c USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND (l.classid::bigint << 32) | l.objid::bigint = %s
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+@dataclass
+class PostgresqlSink(DatabaseSink):
+    """See `WriteAheadSink`."""
+
+    connection: Connection = field(repr=False)
+
+    @classmethod
+    def taken(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> PostgresqlSink:
+        """The sink, taken from whoever had it.
+
+        Raises:
+            RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the
+                login.
+        """
+        found = cls(table, connected(table, login, ca_file))
+        try:
+            found.take()
+        except BaseException:
+            found.close()
+            raise
+        return found
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def errors(self) -> AbstractContextManager[None]:
+        return errors_of(self.table)
+
+    def locked(self) -> bool:
+        return bool(self._all(sql.SQL("SELECT pg_try_advisory_lock(%s)"), [self.table.lock])[0][0])
+
+    def holder(self) -> Holder | None:
+        found = self._all(sql.SQL(_HOLDER), [self.table.lock])
+        if not found:
+            return None
+        session, waits, *does = found[0]
+        return Holder(int(str(session)), tuple(does), bool(waits))
+
+    def end(self, holder: Holder) -> None:
+        self._all(sql.SQL("SELECT pg_terminate_backend(%s)"), [holder.session])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        is_committing = False
+        try:
+            with self.connection.transaction():
+                yield
+                fault_point("sink.written")
+                is_committing = True
+        except LOST as error:
+            if is_committing:
+                raise outcome_unknown(self.table.where, on_one_line(error)) from error
+            raise
+        fault_point("sink.committed")
+
+    def found(self, is_locked: bool = False) -> Progress | None:
+        query = sql.SQL("SELECT {} FROM {} WHERE pipeline = %s AND sink = %s {}").format(
+            _names(OF_PROGRESS), self._progress_table, sql.SQL("FOR UPDATE" if is_locked else "")
+        )
+        found = self._all(query, [self.table.pipeline, self.table.name])
+        return Progress(*found[0]) if found else None  # type: ignore[arg-type]  # the table's columns are typed
+
+    def set_progress(self, now: Progress) -> None:
+        query = sql.SQL(
+            "INSERT INTO {table} AS p (pipeline, sink, into_table, {names}) VALUES (%s, %s, %s, {places}) "
+            "ON CONFLICT (pipeline, sink) DO UPDATE SET into_table = excluded.into_table, {sets}, published_at = now()"
+        ).format(
+            table=self._progress_table,
+            names=_names(OF_PROGRESS),
+            places=sql.SQL(", ").join([sql.Placeholder()] * len(OF_PROGRESS)),
+            sets=_sets(OF_PROGRESS),
+        )
+        values = [getattr(now, name) for name in OF_PROGRESS]
+        self.connection.execute(query, [self.table.pipeline, self.table.name, self.table.in_words, *values])
+
+    def stage(self, delivery: Delivery) -> None:
+        """Staged within the transaction: so the tables of the session go with it."""
+
+    def publish(self, delivery: Delivery) -> int:
+        if (changes := delivery.changes) is None:
+            return 0
+        columns = self.table.columns
+        values = [postgresql_value(column) for column in columns]
+        if delivery.is_snapshot and self._is_empty():
+            self._copy(self._name, self.table.names, changes.rows_as_csv(values), changes.written)
+            return changes.written
+        if (written := changes.written) or delivery.is_snapshot:
+            self._stage(_ROWS, self.table.names, changes.rows_as_csv(values), written)
+            self.connection.execute(self._upsert())
+        if delivery.is_snapshot:
+            return written + self._remove(self._not_in_snapshot())
+        if removed := changes.removed:
+            keys = [value for value, column in zip(values, columns, strict=True) if column.is_key]
+            self._stage(_GONE, self.table.keys, changes.keys_as_csv(keys), removed)
+            self._remove(self._in_gone())
+        return written + removed
+
+    def _stage(self, stage: str, names: Sequence[str], rows: Path, expected: int) -> None:
+        """Puts rows into a table of the session, which goes with the transaction."""
+        query = sql.SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
+        self.connection.execute(query.format(sql.Identifier(stage), _names(names), self._name))
+        self._copy(sql.Identifier(stage), names, rows, expected)
+        self.connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(stage)))
+
+    def _copy(self, into: sql.Composable, names: Sequence[str], rows: Path, expected: int) -> None:
+        query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, NULL 'NULL')").format(into, _names(names))
+        with self.connection.cursor() as cursor:
+            with cursor.copy(query) as copy, rows.open("rb") as content:
+                while part := content.read(_PART):
+                    copy.write(part)
+            if cursor.rowcount != expected:
+                raise AssertionError(f"{self.table.where}: {cursor.rowcount} of {expected} rows were copied")
+
+    def _upsert(self) -> sql.Composed:
+        written = [*self.table.values, *([self.table.flag] if self.table.flag else [])]
+        into = [*self.table.names, *([self.table.flag] if self.table.flag else [])]
+        taken = [*map(sql.Identifier, self.table.names), *([sql.SQL("false")] if self.table.flag else [])]
+        return sql.SQL(
+            "INSERT INTO {table} ({into}) SELECT {taken} FROM {stage} ON CONFLICT ({keys}) DO {then}"
+        ).format(
+            table=self._name,
+            into=_names(into),
+            taken=sql.SQL(", ").join(taken),
+            stage=sql.Identifier(_ROWS),
+            keys=_names(self.table.keys),
+            then=sql.SQL("UPDATE SET {}").format(_sets(written)) if written else sql.SQL("NOTHING"),
+        )
+
+    def _in_gone(self) -> sql.Composed:
+        return sql.SQL("EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(_GONE), self._same_key("g"))
+
+    def _not_in_snapshot(self) -> sql.Composed:
+        return sql.SQL("NOT EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(_ROWS), self._same_key("g"))
+
+    def _remove(self, condition: sql.Composed) -> int:
+        if self.table.flag is None:
+            query = sql.SQL("DELETE FROM {} t WHERE {}").format(self._name, condition)
+        else:
+            query = sql.SQL("UPDATE {} t SET {} = true WHERE {}").format(
+                self._name, sql.Identifier(self.table.flag), condition
+            )
+        return self.connection.execute(query).rowcount
+
+    def _same_key(self, other: str) -> sql.Composed:
+        return sql.SQL(" AND ").join(
+            sql.SQL("t.{} = {}.{}").format(sql.Identifier(key), sql.Identifier(other), sql.Identifier(key))
+            for key in self.table.keys
+        )
+
+    def _is_empty(self) -> bool:
+        return not self._all(sql.SQL("SELECT FROM {} LIMIT 1").format(self._name), [])
+
+    def _all(self, query: sql.SQL | sql.Composed, values: Sequence[object]) -> list[tuple[object, ...]]:
+        return self.connection.execute(query, values).fetchall()
+
+    @property
+    def _name(self) -> sql.Identifier:
+        return sql.Identifier(*filter(None, (self.table.schema, self.table.table)))
+
+    @property
+    def _progress_table(self) -> sql.Identifier:
+        return sql.Identifier(*filter(None, (self.table.schema, PROGRESS)))
+
+
+def _names(names: Iterable[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _sets(names: Iterable[str]) -> sql.Composed:
+    """Takes columns from the row that is there already."""
+    each = (sql.SQL("{} = excluded.{}").format(sql.Identifier(name), sql.Identifier(name)) for name in names)
+    return sql.SQL(", ").join(each)

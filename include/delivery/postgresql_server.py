@@ -1,0 +1,103 @@
+"""Connects to a PostgreSQL server, and says in words what is wrong there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from include.delivery.sink_table import SinkTable
+from include.delivery.trouble import refuses, unreachable
+from include.lake.damage import on_one_line
+from include.protocol.errors import TerminalError
+from include.sources.logins import DatabaseLogin
+
+Connection = psycopg.Connection[tuple[object, ...]]
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+_SECONDS = 10  # to connect
+_SETTINGS = (
+    "-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=60s -c statement_timeout=0 "
+    "-c idle_in_transaction_session_timeout=60s"  # of a client that was stopped between two statements
+)
+_NO_LOGIN = ("28", "3D")  # classes of SQLSTATE: invalid authorization, no such database
+
+
+def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Connection:
+    """A session of one delivery.
+
+    Raises:
+        RetryableError: the server does not answer. TerminalError: it refuses the login.
+    """
+    try:
+        return psycopg.connect(
+            host=login.host,
+            port=login.port,
+            dbname=login.database,
+            user=login.username,
+            password=login.password,
+            application_name=table.application,
+            connect_timeout=_SECONDS,
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
+            options=_SETTINGS,
+            autocommit=True,
+            sslmode="verify-full" if ca_file else "prefer",
+            sslrootcert=ca_file,
+        )
+    except psycopg.OperationalError as error:
+        found = on_one_line(error)
+        if "authentication failed" in found or "does not exist" in found or "no password supplied" in found:
+            raise TerminalError(
+                what="a sink refuses the login",
+                where=table.where,
+                expected=f"the user {login.username} of the database {login.database}",
+                found=found,
+                action="correct `sinks` in the pipeline file, or the variables or the connection that it names",
+            ) from None  # the cause may quote the login
+        raise unreachable(table.where, found) from error
+
+
+@contextmanager
+def errors_of(table: SinkTable) -> Iterator[None]:
+    """What the server says, as Lakemark's errors."""
+    create = f"`lakemark sinks create {table.pipeline} {table.name}` prints the statements; with --run it runs them"
+    try:
+        yield
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName, errors.UndefinedObject) as error:
+        raise refuses(table.where, on_one_line(error), f"make what is missing: {create}") from error
+    except errors.InsufficientPrivilege as error:
+        raise refuses(table.where, on_one_line(error), f"grant the right to the user: {create}") from error
+    except errors.InvalidColumnReference as error:  # of ON CONFLICT
+        key = f"a primary key or a unique index on ({', '.join(table.keys)})"
+        raise refuses(table.where, on_one_line(error), f"give the table {key}; {create}") from error
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        action = (
+            "change the type or the rule of the sink's column; or declare another type in `sinks` of the file; "
+            f"or leave this delivery out: `lakemark sinks skip {table.pipeline} {table.name} --reason ...`"
+        )
+        found = f"{type(error).__name__} ({error.sqlstate}){_column(error)}"
+        raise refuses(table.where, found, action, evidence=on_one_line(error)) from None
+    except LOST as error:
+        raise unreachable(table.where, on_one_line(error)) from error
+    except psycopg.Error as error:
+        raise refuses(table.where, on_one_line(error), "see the message of the server") from error
+
+
+def _column(error: psycopg.Error) -> str:
+    named = [part for part in (error.diag.column_name, error.diag.constraint_name) if part]
+    return f", {', '.join(named)}" if named else ""
+
+
+def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
+    """The columns of the sink's table; None if there is no such table."""
+    query = (
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped "
+        "ORDER BY attnum"
+    )
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table) if part)
+    found = connection.execute(query, [quoted]).fetchall()
+    return [str(name) for (name,) in found] or None

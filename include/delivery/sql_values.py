@@ -1,0 +1,85 @@
+"""The values of columns as texts that other systems read: SQL of DuckDB, which makes them a column at a time.
+
+No value is rounded or cut. What JSON cannot say (NaN, bytes) is a text there.
+"""
+
+from __future__ import annotations
+
+from include.lake.sql import sql_name, sql_text
+from include.pipeline_file.schema_ddl import canonical, fields_of, nested, split, word_of
+from include.pipeline_file.sink_columns import SinkColumn
+
+_PLAIN_IN_JSON = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL")
+_NO_NUL = "�"  # in place of the character NUL, which databases refuse in texts
+
+
+def postgresql_value(column: SinkColumn) -> str:
+    """SQL for a column's values as COPY reads them in CSV."""
+    name = sql_name(column.name)
+    match word_of(canonical(column.type)):
+        case "STRING":
+            return _without_nul(name)
+        case "BINARY":
+            return f"'\\x' || lower(hex({name}))"
+        case "DATE" | "TIMESTAMP" | "TIMESTAMP_NTZ":
+            before_christ = f"regexp_replace({name}::VARCHAR, '^(\\S+) \\(BC\\)(.*)$', '\\1\\2 BC')"
+            return f"CASE WHEN year({name}) < 1 THEN {before_christ} ELSE {name}::VARCHAR END"
+        case "ARRAY" | "MAP" | "STRUCT":
+            return f"CASE WHEN {name} IS NULL THEN NULL ELSE {json_value(name, column.type, without_nul=True)} END"
+    return name
+
+
+def json_value(value: str, type_: str, without_nul: bool = False) -> str:
+    """SQL for a value as JSON; `null` for null.
+
+    Args:
+        value: SQL. type_: the value's, as Spark's DDL has it. without_nul: texts have no NUL.
+    """
+    return f"coalesce({_json(value, type_, without_nul)}, 'null')"
+
+
+def _json(value: str, type_: str, without_nul: bool) -> str:
+    match nested(type_):
+        case ("STRUCT", inner):
+            fields = fields_of(inner)
+            parts = [
+                f"{sql_text(_quoted(f.name) + ':')} || {json_value(f'{value}.{sql_name(f.name)}', f.type, without_nul)}"
+                for f in fields
+            ]
+            return f"CASE WHEN {value} IS NULL THEN NULL ELSE '{{' || {_joined(parts)} || '}}' END"
+        case ("ARRAY", inner):
+            each = json_value("x", inner, without_nul)
+            return f"'[' || array_to_string(list_transform({value}, lambda x: {each}), ',') || ']'"
+        case ("MAP", inner):
+            of_keys, of_values = split(inner)
+            key = _json("x.key", of_keys, without_nul)
+            key = key if word_of(canonical(of_keys)) == "STRING" else f"to_json({key})"
+            each = f"{key} || ':' || {json_value('x.value', of_values, without_nul)}"
+            return f"'{{' || array_to_string(list_transform(map_entries({value}), lambda x: {each}), ',') || '}}'"
+    match word_of(canonical(type_)):
+        case "FLOAT" | "DOUBLE":
+            return f"CASE WHEN isfinite({value}) THEN {value}::VARCHAR ELSE '\"' || {value}::VARCHAR || '\"' END"
+        case "STRING":
+            return f"to_json({_without_nul(value) if without_nul else value})::VARCHAR"
+        case "BINARY":
+            return f"'\"' || base64({value}) || '\"'"
+        case "TIMESTAMP":
+            return f"strftime({value} AT TIME ZONE 'UTC', '\"%Y-%m-%dT%H:%M:%S.%fZ\"')"
+        case "TIMESTAMP_NTZ":
+            return f"strftime({value}, '\"%Y-%m-%dT%H:%M:%S.%f\"')"
+        case word if word in _PLAIN_IN_JSON:
+            return f"{value}::VARCHAR"
+    return f"'\"' || {value}::VARCHAR || '\"'"
+
+
+def _joined(parts: list[str]) -> str:
+    return " || ',' || ".join(parts) if parts else "''"
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _without_nul(value: str) -> str:
+    return f"replace({value}, chr(0), {sql_text(_NO_NUL)})"

@@ -1,0 +1,66 @@
+"""The errors that all kinds of sinks share."""
+
+from __future__ import annotations
+
+from include.protocol.errors import OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.progress import Progress
+
+
+def overtaken(where: str, expected: Progress | None, found: Progress | None) -> RetryableError:
+    """The error of a delivery that another one was faster than."""
+    return RetryableError(
+        what="another delivery to this sink was faster",
+        where=where,
+        expected=_told(expected),
+        found=_told(found),
+        action="run the same again: it goes on from there",
+    )
+
+
+def outcome_unknown(where: str, found: str) -> OutcomeUnknownError:
+    """The error of a delivery whose answer is lost."""
+    return OutcomeUnknownError(
+        what="the answer of a sink to a commit is lost",
+        where=where,
+        expected="an answer",
+        found=found,
+        action="run the same again: the sink itself says whether it has the delivery",
+    )
+
+
+def under_way(where: str, session: str, seconds: float) -> RetryableError:
+    """The error of a sink that another delivery has, which goes on. Args: session: of that one, at the server."""
+    return RetryableError(
+        what="another delivery to this sink is under way",
+        where=where,
+        expected=f"its end within {seconds:.0f} s",
+        found=f"the session {session}, which moves",
+        action="wait for it, and run the same again",
+    )
+
+
+def unreachable(where: str, found: str) -> RetryableError:
+    """The error of a sink that does not answer."""
+    return RetryableError(
+        what="a sink does not answer",
+        where=where,
+        expected="an answer",
+        found=found,
+        action="see whether its server runs and can be reached from here; the next delivery goes on where this began",
+    )
+
+
+def refuses(where: str, found: str, action: str, evidence: str = "") -> TerminalError:
+    """The error of a sink that refuses what it gets. Args: evidence: may quote values of rows."""
+    return TerminalError(
+        what="a sink refuses a delivery",
+        where=where,
+        expected="a table that takes the rows",
+        found=found,
+        action=action,
+        evidence=evidence,
+    )
+
+
+def _told(progress: Progress | None) -> str:
+    return "nothing delivered yet" if progress is None else progress.in_words

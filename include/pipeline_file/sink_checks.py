@@ -1,0 +1,64 @@
+"""Checks that a pipeline's sinks fit its target, and each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from include.pipeline_file.check import COLUMNS, reads
+from include.pipeline_file.declaration import Declaration
+from include.pipeline_file.in_words import near
+from include.pipeline_file.section import LINEAGE
+from include.pipeline_file.sink_columns import FLAG, columns_of_rows
+from include.pipeline_file.sink_types import is_type
+from include.protocol.errors import Problem
+
+
+@reads({"sinks", "change", *COLUMNS})
+def _columns_are_there(declared: Declaration) -> Iterator[Problem]:
+    there = {column.name.lower(): column.name for column in columns_of_rows(declared)} if declared.sinks else {}
+    for name, sink in declared.sinks.items():
+        for at_sink, of in sink.columns.items():
+            if of.lower() not in there:
+                allowed = f"a column of the target: {', '.join(there.values())}{near(of, [*there.values()])}"
+                yield Problem(f"sinks.{name}.columns.{at_sink}", allowed, repr(of))
+        lower = [at_sink.lower() for at_sink in sink.columns]
+        if len(set(lower)) < len(lower):
+            yield Problem(f"sinks.{name}.columns", "names that differ in more than case", ", ".join(sink.columns))
+        if taken := [at for at in sink.columns or there.values() if at.lower() in (FLAG, LINEAGE)]:
+            allowed = f"other names than {FLAG} and {LINEAGE}, which are Lakemark's own"
+            yield Problem(f"sinks.{name}.columns", allowed, ", ".join(taken))
+
+
+@reads({"sinks", "change", *COLUMNS})
+def _keys_are_delivered(declared: Declaration) -> Iterator[Problem]:
+    """Each key column exactly once: a row is found at the sink by its key."""
+    for name, sink in declared.sinks.items():
+        delivered = [of.lower() for of in sink.columns.values()]
+        for key in declared.change.keys if sink.columns else ():
+            if (times := delivered.count(key.lower())) != 1:
+                yield Problem(f"sinks.{name}.columns", f"the key column {key}, once", f"it {times} times")
+
+
+@reads({"sinks", "change", *COLUMNS})
+def _types_are_of_columns(declared: Declaration) -> Iterator[Problem]:
+    for name, sink in declared.sinks.items():
+        there = [*(sink.columns or [column.name for column in columns_of_rows(declared)])]
+        for at_sink, type_ in sink.types.items():
+            if at_sink not in there:
+                allowed = f"a column at the sink: {', '.join(there)}{near(at_sink, there)}"
+                yield Problem(f"sinks.{name}.types.{at_sink}", allowed, "another one")
+            if not is_type(type_):
+                allowed = "a type of the system, like varchar(200) or timestamp(3) with time zone"
+                yield Problem(f"sinks.{name}.types.{at_sink}", allowed, repr(type_))
+
+
+@reads({"sinks"})
+def _tables_differ(declared: Declaration) -> Iterator[Problem]:
+    taken: dict[object, str] = {}
+    for name, sink in declared.sinks.items():
+        place = sink.model_dump(include={sink.system}, exclude={sink.system: {"username", "password", "ca_file"}})
+        if (other := taken.setdefault(repr(place), name)) != name:
+            yield Problem(f"sinks.{name}.{sink.system}", "a table that no other sink writes", f"that of {other}")
+
+
+CHECKS = (_columns_are_there, _keys_are_delivered, _types_are_of_columns, _tables_differ)

@@ -1,0 +1,114 @@
+"""Section `sinks`: systems outside the lake that get what a pipeline's batches commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from include.pipeline_file.section import FILE, NAME, Section, only_address
+from include.pipeline_file.source import ConnectionId
+from include.pipeline_file.variables import FromEnvironment, SecretVariable, Variable
+from include.protocol.guarantees import Level
+
+SINKS_MAX = 20
+SYSTEMS = ("postgresql",)
+HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
+# One or two plain names. Statements quote each, and a server's own limit of their length counts (`validate --sinks`).
+SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
+
+Mode = Literal["follow"]
+Begin = Literal["snapshot", "start", "now"]
+
+
+class Database(Section):
+    """A database server, who logs in there, and the table. The password is never in the file: the environment has it,
+    or Airflow."""
+
+    host: Variable | None = Field(default=None, description="The server's name or address.")
+    port: Annotated[int, Field(ge=1, le=65_535), FromEnvironment()] | None = Field(
+        default=None, description="Null: the system's usual one."
+    )
+    database: Variable | None = Field(default=None, description="The database that the table is in.")
+    username: Variable | None = Field(default=None, description="Who logs in.")
+    password: SecretVariable | None = Field(default=None, description="`${NAME}`, an environment variable.")
+    connection: ConnectionId | None = Field(
+        default=None, description="Instead of these five: an Airflow connection, with the database as its schema."
+    )
+    ca_file: Variable | None = Field(
+        default=None, description="PEM file with the certificates to trust; null: no TLS is asked for."
+    )
+    table: str = Field(pattern=SQL_TABLE, description="TABLE, or SCHEMA.TABLE.")
+
+    _plain = field_validator("host")(only_address(HOST, "a host's name or address"))
+    _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
+
+    @model_validator(mode="after")
+    def _says_where(self) -> Database:
+        if (self.host is None) == (self.connection is None):
+            raise PydanticCustomError("database", "either `host` (with database and username) or `connection`")
+        if self.host is not None and (self.database is None or self.username is None):
+            raise PydanticCustomError("database", "`database` and `username`, beside `host`")
+        return self
+
+
+class Sink(Section):
+    """A system that gets what lands in the target, each commit in one transaction of its own (docs/sinks.md)."""
+
+    postgresql: Database | None = Field(default=None, description="A table of PostgreSQL.")
+    what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
+    columns: Mapping[str, str] = Field(
+        default={},
+        max_length=2_000,
+        description="{COLUMN AT THE SINK: COLUMN OF THE TARGET}; empty: all of them, under their own names.",
+    )
+    types: Mapping[str, str] = Field(
+        default={}, max_length=2_000, description="{COLUMN AT THE SINK: its type there}, where the usual does not fit."
+    )
+    deletes: Literal["delete", "flag"] = Field(
+        default="delete",
+        description="What a delete does. delete: the row goes; flag: it stays, and `lakemark_deleted` says so.",
+    )
+    guarantee: Level = Field(
+        default="exactly_once",
+        description="How often each commit takes effect: with its progress in one transaction, before it, or after it.",
+    )
+    mode: Mode = Field(default="follow", description="follow: the sink gets what has landed, commit by commit.")
+    begin: Begin = Field(
+        default="snapshot",
+        description="What a sink that has nothing yet gets first. snapshot: the table as it is; start: all commits; "
+        "now: nothing, only what comes.",
+    )
+
+    @field_validator("columns", "types")
+    @classmethod
+    def _columns_are_named(cls, named: Mapping[str, str]) -> Mapping[str, str]:
+        for name in named:
+            if not name or len(name) > 63 or "\x00" in name:
+                raise PydanticCustomError("columns", "names of columns, of 1 to 63 characters")
+        return named
+
+    @model_validator(mode="after")
+    def _one_system(self) -> Sink:
+        named = [name for name in SYSTEMS if getattr(self, name) is not None]
+        if len(named) != 1:
+            found = {"found": " and ".join(named) or "none", "allowed": f"exactly one of {', '.join(SYSTEMS)}"}
+            raise PydanticCustomError("system", "{allowed}", found)
+        return self
+
+    @property
+    def system(self) -> str:
+        """The kind of system it is."""
+        return next(name for name in SYSTEMS if getattr(self, name) is not None)
+
+    @property
+    def place(self) -> Database:
+        """Where it is."""
+        found: Database = getattr(self, self.system)
+        return found
+
+
+SinkName = Annotated[str, Field(pattern=NAME)]
+Sinks = Mapping[SinkName, Sink]

@@ -1,0 +1,117 @@
+"""A pipeline with sinks whose batches land without Spark and without Kafka: real Delta files, a real ledger, commands.
+
+It remembers the changes itself: what the table, and so every sink, must hold is computed from them alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from include.control.coordinator import Coordinator
+from include.lake.merge.landing import Marker, land
+from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.upsert import Upsert
+from include.lake.stores import files_at
+from include.protocol.batch import Batch
+from include.protocol.ledger_events import BatchPlanned, Event
+from tests.support.batches import batch, committed, landed
+from tests.support.hand_made import coordinator_of, known_to_commands
+from tests.support.sink_servers import PostgresServer
+from tests.support.tables_before import begun_with
+
+_KEYS = 60
+_LINEAGE = pa.struct([("deleted", pa.bool_()), ("offset", pa.int64())])
+SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string()), ("_lakemark", _LINEAGE)])
+DDL = "id BIGINT, seq BIGINT, name STRING"
+
+
+@dataclass(frozen=True)
+class Change:
+    id: int
+    seq: int
+    name: str | None
+    deletes: bool = False
+
+
+@dataclass
+class Stream:
+    """The pipeline `p`, and all changes that have landed in it."""
+
+    coordinator: Coordinator
+    changes: list[list[Change]] = field(default_factory=list)  # of each batch
+
+    @classmethod
+    def of(cls, folder: Path, patch: pytest.MonkeyPatch, **sinks: dict[str, Any]) -> Stream:
+        """A pipeline without batches, which commands know, too. Args: sinks: section `sinks` of its file."""
+        source = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": DDL}
+        change = {"keys": ["id"], "order_by": ["seq"]}
+        coordinator = known_to_commands(
+            coordinator_of(folder, source=source, change=change, sinks=sinks), folder, patch
+        )
+        files_at(coordinator.tables.target).make_folder(coordinator.tables.target)
+        told = {"delta.enableDeletionVectors": "true"}
+        DeltaTable.create(str(coordinator.tables.target), SCHEMA, configuration=told)
+        coordinator.ledger.append(lambda state: [begun_with(batch(0))])
+        return cls(coordinator)
+
+    @property
+    def target(self) -> str:
+        return str(self.coordinator.tables.target)
+
+    @property
+    def rows(self) -> list[tuple[int, int, str | None]]:
+        """What readers must see, in the order of keys."""
+        newest: dict[int, Change] = {}
+        for change in (change for changes in self.changes for change in changes):
+            if change.id not in newest or change.seq >= newest[change.id].seq:
+                newest[change.id] = change
+        return sorted((c.id, c.seq, c.name) for c in newest.values() if not c.deletes)
+
+    def land(self, changes: list[Change] | None = None, dice: Random | None = None) -> Batch:
+        """Lands the next batch. Args: changes: one per key; None: some, from the dice."""
+        of, uri = batch(len(self.changes)), self.coordinator.tables.target
+        changes = changes if changes is not None else some(dice or Random(of.batch_id), of.batch_id)
+        rows = [
+            {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
+            for n, c in enumerate(changes)
+        ]
+        upsert = Upsert(
+            pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True
+        )
+        said = replace(landed(of).metadata, positions={}).dumps()
+        version = land(Snapshot.of(uri), upsert, Marker(of.app_id, of.batch_id), said)
+        table_id = str(DeltaTable(str(uri)).metadata().id)
+        at = datetime.now(UTC).isoformat()
+        told = {"table_version": version, "table_id": table_id, "committed_at": at, "positions": {}}
+        events: list[Event] = [BatchPlanned(of), replace(committed(of), **told)]
+        self.coordinator.ledger.append(lambda state: events)
+        self.changes.append(changes)
+        return of
+
+
+def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
+    """Changes of a batch: new keys, newer and late changes, deletes."""
+    found = []
+    for place, id_ in enumerate(dice.sample(range(_KEYS), number)):
+        seq = 100 * batch_id + place - (150 if dice.random() < 0.2 else 0)
+        found.append(Change(id_, seq, f"n{dice.randrange(9)}", dice.random() < 0.2))
+    return found
+
+
+def section(server: PostgresServer, table: str = "orders", **more: Any) -> dict[str, Any]:
+    """A sink in a database of that server, as a pipeline file has it."""
+    place = {"host": "127.0.0.1", "port": server.port, "database": "postgres", "username": "lakemark", "table": table}
+    return {"postgresql": place, **more}
+
+
+def held(server: PostgresServer, table: str = "orders") -> list[tuple[int, int, str | None]]:
+    """The rows of such a sink, in the order of keys."""
+    return server.rows(f"SELECT id, seq, name FROM {table} ORDER BY id")
