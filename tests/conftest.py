@@ -20,7 +20,7 @@ from include.installation.stack import PORTS, Stack
 from include.lake.s3 import connection
 from include.settings import PROJECT_ROOT, Settings
 from tests.support.lossy_store import LossyStore, lossy_store
-from tests.support.sink_servers import postgres
+from tests.support.sink_servers import maria, postgres
 from tests.support.stopped import end
 from tests.support.world import World
 
@@ -30,7 +30,7 @@ for name in [n for n in os.environ if n.startswith(("LAKEMARK_", "AIRFLOW", "AWS
         del os.environ[name]
 
 
-__all__ = ["postgres"]  # a fixture of all tests
+__all__ = ["maria", "postgres"]  # fixtures of all tests
 SERVICES = ("kafka", "s3", "spark")
 LAKES = ("local", "s3")
 NOT_ALLOWED = "this machine does not let us"  # begins the reason of a skip for want of a right, not of a set-up

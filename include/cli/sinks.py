@@ -64,15 +64,18 @@ def deliver_what_landed(settings: Settings, pipeline: Pipeline) -> None:
 def create(settings: Settings, options: argparse.Namespace) -> int:
     from include.control.sink_decisions import named_sinks
     from include.delivery.creating import create as create_in
-    from include.delivery.creating import missing
+    from include.delivery.creating import needed
 
     pipeline = named_pipeline(settings, options.pipeline)
-    found = {name: missing(pipeline, name) for name in named_sinks(pipeline, options.sink)}
-    if options.run:
-        for name, statements in found.items():
-            create_in(pipeline, name, statements)
-    lines = (f"-- sink {name}\n" + "\n".join(statements) for name, statements in found.items())
-    report(options, found, lines)
+    found = {name: needed(pipeline, name) for name in named_sinks(pipeline, options.sink)}
+    lines = []
+    for name, of_sink in found.items():
+        lines += [f"-- sink {name}", *of_sink.statements]
+        if options.run:
+            create_in(pipeline, name, of_sink.statements)
+        else:
+            lines += ["-- if another user than the one who runs these delivers:", *of_sink.rights]
+    report(options, {name: of_sink.to_json() for name, of_sink in found.items()}, lines)
     return 0
 
 

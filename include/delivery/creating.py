@@ -1,40 +1,72 @@
-"""Makes what a sink needs in its system, or says how."""
+"""Makes what a sink needs in its database, or says how."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
 
-from include.delivery.ddl import statements
-from include.delivery.postgresql_server import columns_there, connected, errors_of
+from include.delivery import mysql_server, postgresql_server
+from include.delivery.ddl import Ddl, Dialect
 from include.delivery.sink_table import SinkTable
 from include.pipeline_file import Pipeline
+from include.protocol.json_data import JsonObject
 from include.sources.logins import DatabaseLogin, database_login
 
 
-def missing(pipeline: Pipeline, name: str) -> list[str]:
-    """The statements that make what a sink needs and does not have. It asks the server, and changes nothing there.
+class Needed(NamedTuple):
+    """What a sink needs and does not have, as statements; and what an administrator grants to who delivers."""
+
+    statements: list[str]
+    rights: list[str]
+
+    def to_json(self) -> JsonObject:
+        return self._asdict()
+
+
+class _Server(Protocol):
+    """A module that knows one kind of server."""
+
+    def connected(self, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Any: ...
+
+    def errors_of(self, table: SinkTable) -> AbstractContextManager[None]: ...
+
+    def columns_there(self, connection: Any, table: SinkTable) -> list[str] | None: ...
+
+    def account(self, connection: Any) -> str: ...
+
+    def dialect(self, connection: Any) -> Dialect: ...
+
+    def run_all(self, connection: Any, statements: Sequence[str]) -> None: ...
+
+
+_SERVERS: Mapping[str, _Server] = {"postgresql": postgresql_server, "mysql": mysql_server}
+
+
+def needed(pipeline: Pipeline, name: str) -> Needed:
+    """What a sink needs. It asks the server, and changes nothing there.
 
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login.
     """
-    table, login = SinkTable.of(pipeline, name), _login(pipeline, name)
-    with errors_of(table), connected(table, login, pipeline.sinks[name].place.ca_file) as connection:
-        return statements(table, columns_there(connection, table), login.username)
+    table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
+    with server.errors_of(table), _connected(pipeline, table, server) as connection:
+        ddl = Ddl(table, server.dialect(connection), server.account(connection))
+        return Needed(ddl.missing(server.columns_there(connection, table)), ddl.rights())
 
 
-def create(pipeline: Pipeline, name: str, wanted: Sequence[str]) -> None:
-    """Runs the statements, all or none, as the user that the pipeline file names.
+def create(pipeline: Pipeline, name: str, statements: Sequence[str]) -> None:
+    """Runs the statements, as the user that the pipeline file names.
 
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login, or a statement.
     """
-    table, login = SinkTable.of(pipeline, name), _login(pipeline, name)
-    ca_file = pipeline.sinks[name].place.ca_file
-    with errors_of(table), connected(table, login, ca_file) as connection, connection.transaction():
-        for statement in wanted:
-            connection.execute(statement.encode())
+    table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
+    with server.errors_of(table), _connected(pipeline, table, server) as connection:
+        server.run_all(connection, statements)
 
 
-def _login(pipeline: Pipeline, name: str) -> DatabaseLogin:
-    sink = pipeline.sinks[name]
-    return database_login(sink.place, f"{pipeline.name}, sinks.{name}.{sink.system}.connection")
+def _connected(pipeline: Pipeline, table: SinkTable, server: _Server) -> Any:
+    place = pipeline.sinks[table.name].place
+    login = database_login(place, f"{pipeline.name}, sinks.{table.name}.{table.system}.connection")
+    return server.connected(table, login, place.ca_file)

@@ -2,59 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from include.delivery.sink_table import PROGRESS, SinkTable
+from include.pipeline_file.schema_ddl import word_of
 
-_PROGRESS_COLUMNS = {
-    "pipeline": "text NOT NULL",
-    "sink": "text NOT NULL",
-    "into_table": "text NOT NULL UNIQUE",  # one writer for each table
-    "table_id": "text NOT NULL",
-    "version": "bigint NOT NULL",
-    "generation": "bigint NOT NULL",
-    "batch_id": "bigint NOT NULL",
-    "attempt_id": "text",
-    "published_at": "timestamp with time zone NOT NULL DEFAULT now()",
-}
+_NAME_MAX = 63  # of pipelines and sinks
 
 
-def statements(table: SinkTable, there: Sequence[str] | None, user: str) -> list[str]:
-    """The statements, in order; none if nothing is missing.
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between systems.
 
     Args:
-        there: the columns that the sink's table has already; None: there is no such table. user: who delivers.
+        quote: around a name. of_table: after a new table's columns. of_text_key: after the type of a text that is part
+            of a key: texts that differ in case, accents or spaces at their end are different keys. text, number, time:
+            types. more_rights: what a delivery needs beside the rights on the two tables.
     """
-    wanted = dict(zip(table.names, table.types, strict=True))
-    wanted |= {table.flag: "boolean NOT NULL DEFAULT false"} if table.flag else {}
-    made = [] if there is not None else [_create(table, wanted)]
-    grown = [
-        f"ALTER TABLE {_name(table, table.table)} ADD COLUMN {_quoted(name)} {type_};"
-        for name, type_ in wanted.items()
-        if there is not None and name not in there
-    ]
-    columns = ",\n".join(f"  {name} {type_}" for name, type_ in _PROGRESS_COLUMNS.items())
-    progress = _name(table, PROGRESS)
-    return [
-        *made,
-        *grown,
-        f"CREATE TABLE IF NOT EXISTS {progress} (\n{columns},\n  PRIMARY KEY (pipeline, sink)\n);",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {_name(table, table.table)} TO {_quoted(user)};",
-        f"GRANT SELECT, INSERT, UPDATE ON {progress} TO {_quoted(user)};",
-    ]
+
+    quote: str
+    of_table: str
+    of_text_key: str
+    text: str
+    number: str
+    time: str
+    more_rights: Callable[[SinkTable], Sequence[str]] = lambda table: ()
 
 
-def _create(table: SinkTable, wanted: dict[str, str]) -> str:
-    columns = ",\n".join(
-        f"  {_quoted(name)} {type_}{' NOT NULL' if name in table.keys else ''}" for name, type_ in wanted.items()
+POSTGRESQL = Dialect('"', "", "", "text", "bigint", "timestamp with time zone NOT NULL DEFAULT now()")
+
+
+def mysql(version: str) -> Dialect:
+    """Args: version: as the server tells it."""
+    collation = "utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin"
+    return Dialect(
+        quote="`",
+        of_table=f" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE {collation}",
+        of_text_key=f" CHARACTER SET utf8mb4 COLLATE {collation}",
+        text=f"varchar({_NAME_MAX * 2})",
+        number="bigint",
+        time="datetime(6) NOT NULL DEFAULT (utc_timestamp(6))",
+        more_rights=lambda table: (f"CREATE TEMPORARY TABLES ON {f'`{table.schema}`' if table.schema else ''}.*",),
     )
-    keys = ", ".join(map(_quoted, table.keys))
-    return f"CREATE TABLE {_name(table, table.table)} (\n{columns},\n  PRIMARY KEY ({keys})\n);"
 
 
-def _name(table: SinkTable, name: str) -> str:
-    return ".".join(map(_quoted, filter(None, (table.schema, name))))
+@dataclass(frozen=True)
+class Ddl:
+    """The statements of one sink.
 
+    Args:
+        user: who delivers, as the system writes it.
+    """
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    table: SinkTable
+    dialect: Dialect
+    user: str
+
+    def missing(self, there: Sequence[str] | None) -> list[str]:
+        """What makes the tables, in order. Args: there: the columns that the sink's table has; None: there is none."""
+        table, wanted = self.table, self._columns()
+        if there is None:
+            keys = ", ".join(map(self._quoted, table.keys))
+            made = [self._create(table.table, wanted, f"PRIMARY KEY ({keys})")]
+        else:
+            known = {name.lower() for name in there}
+            new = {name: type_ for name, type_ in wanted.items() if name.lower() not in known}
+            alter = f"ALTER TABLE {self._name(table.table)} ADD COLUMN"
+            made = [f"{alter} {self._quoted(name)} {type_};" for name, type_ in new.items()]
+        return [*made, self._create(PROGRESS, self._of_progress(), "PRIMARY KEY (pipeline, sink)", if_missing=True)]
+
+    def rights(self) -> list[str]:
+        """What an administrator grants to another user who delivers."""
+        on = [
+            f"SELECT, INSERT, UPDATE, DELETE ON {self._name(self.table.table)}",
+            f"SELECT, INSERT, UPDATE ON {self._name(PROGRESS)}",
+            *self.dialect.more_rights(self.table),
+        ]
+        return [f"GRANT {right} TO {self.user};" for right in on]
+
+    def _columns(self) -> dict[str, str]:
+        table = self.table
+        found = {}
+        for column, type_ in zip(table.columns, table.types, strict=True):
+            is_text = column.is_key and word_of(column.type) == "STRING"
+            of_key = (self.dialect.of_text_key if is_text else "") + (" NOT NULL" if column.is_key else "")
+            found[column.name] = f"{type_}{of_key}"
+        return found | ({table.flag: "boolean NOT NULL DEFAULT false"} if table.flag else {})
+
+    def _of_progress(self) -> dict[str, str]:
+        text, number = self.dialect.text, self.dialect.number
+        return {
+            "pipeline": f"{text} NOT NULL",
+            "sink": f"{text} NOT NULL",
+            "into_table": f"{text} NOT NULL UNIQUE",  # one writer for each table
+            "table_id": f"{text} NOT NULL",
+            "version": f"{number} NOT NULL",
+            "generation": f"{number} NOT NULL",
+            "batch_id": f"{number} NOT NULL",
+            "attempt_id": text,
+            "published_at": self.dialect.time,
+        }
+
+    def _create(self, name: str, columns: Mapping[str, str], key: str, if_missing: bool = False) -> str:
+        lines = ",\n".join([*(f"  {self._quoted(column)} {type_}" for column, type_ in columns.items()), f"  {key}"])
+        only = "IF NOT EXISTS " if if_missing else ""
+        return f"CREATE TABLE {only}{self._name(name)} (\n{lines}\n){self.dialect.of_table};"
+
+    def _name(self, name: str) -> str:
+        return ".".join(map(self._quoted, filter(None, (self.table.schema, name))))
+
+    def _quoted(self, name: str) -> str:
+        quote = self.dialect.quote
+        return quote + name.replace(quote, quote * 2) + quote

@@ -1,7 +1,243 @@
 """A table of MySQL or MariaDB as a sink: rows and progress in one ordinary transaction.
 
 As for PostgreSQL, the progress row is locked and compared first, and a lock of the session says who delivers. Rows come
-by LOAD DATA from a stream, into a temporary table of the session.
+by LOAD DATA into temporary tables of the session. There, a server only warns of a value that does not fit: so a warning
+ends the delivery.
 
 Source: MySQL's and MariaDB's manuals, "LOAD DATA", "INSERT ... ON DUPLICATE KEY UPDATE", "GET_LOCK".
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymysql
+
+from include.delivery.contract import Delivery
+from include.delivery.database import OF_PROGRESS, DatabaseSink, Holder
+from include.delivery.mysql_server import LOST, Connection, connected, errors_of
+from include.delivery.sink_table import PROGRESS, SinkTable
+from include.delivery.sql_values import is_binary, mysql_value
+from include.delivery.trouble import outcome_unknown, refuses
+from include.fault_points import fault_point
+from include.lake.damage import on_one_line
+from include.pipeline_file.sink_columns import SinkColumn
+from include.protocol.progress import Progress
+from include.sources.logins import DatabaseLogin
+
+_ROWS, _GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
+_FORM = "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
+_HOLDER = """
+SELECT id, command, state, info FROM information_schema.processlist WHERE id = IS_USED_LOCK(%s)
+"""
+_KEYS = """
+SELECT index_name, non_unique, column_name FROM information_schema.statistics
+WHERE table_name = %s AND table_schema = coalesce(%s, database())
+"""
+_COLLATIONS = """
+SELECT column_name, collation_name FROM information_schema.columns
+WHERE table_name = %s AND table_schema = coalesce(%s, database()) AND collation_name IS NOT NULL
+"""
+
+
+@dataclass
+class MysqlSink(DatabaseSink):
+    """See `WriteAheadSink`."""
+
+    connection: Connection = field(repr=False)
+
+    @classmethod
+    def taken(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> MysqlSink:
+        """The sink, taken from whoever had it.
+
+        Raises:
+            RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the
+                login; or it would take one key for another.
+        """
+        found = cls(table, connected(table, login, ca_file))
+        try:
+            found.take()
+            with errors_of(table):
+                found._verify_keys()
+        except BaseException:
+            found.close()
+            raise
+        return found
+
+    def close(self) -> None:
+        if self.connection.open:
+            self.connection.close()
+
+    def errors(self) -> AbstractContextManager[None]:
+        return errors_of(self.table)
+
+    def locked(self) -> bool:
+        return self.connection.all("SELECT GET_LOCK(%s, 0)", (self._lock,)) == [(1,)]
+
+    def holder(self) -> Holder | None:
+        found = self.connection.all(_HOLDER, (self._lock,))
+        if not found:
+            return None
+        session, command, state, info = found[0]
+        return Holder(int(session), (command, state, info), command == "Sleep" or str(state).startswith("Reading"))
+
+    def end(self, holder: Holder) -> None:
+        try:
+            self.connection.run(f"KILL {holder.session:d}")
+        except pymysql.err.Error:  # it has ended by itself
+            return
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.connection.begin()
+        try:
+            yield
+            fault_point("sink.written")
+        except BaseException:
+            self._roll_back()
+            raise
+        try:
+            self.connection.commit()
+        except LOST as error:
+            raise outcome_unknown(self.table.where, on_one_line(error)) from error
+        fault_point("sink.committed")
+
+    def found(self, is_locked: bool = False) -> Progress | None:
+        lock = " FOR UPDATE" if is_locked else ""
+        query = f"SELECT {_names(OF_PROGRESS)} FROM {self._progress_table} WHERE pipeline = %s AND sink = %s{lock}"
+        found = self.connection.all(query, (self.table.pipeline, self.table.name))
+        return Progress(*found[0]) if found else None
+
+    def set_progress(self, now: Progress) -> None:
+        names = ("pipeline", "sink", "into_table", *OF_PROGRESS)
+        values = (self.table.pipeline, self.table.name, self.table.in_words, *(getattr(now, n) for n in OF_PROGRESS))
+        own = ("pipeline", "sink")
+        if self.connection.all(f"SELECT 1 FROM {self._progress_table} WHERE pipeline = %s AND sink = %s", values[:2]):
+            sets = ", ".join(f"{_quoted(name)} = %s" for name in names[2:])
+            query = f"UPDATE {self._progress_table} SET {sets}, published_at = utc_timestamp(6) WHERE pipeline = %s"
+            self.connection.run(f"{query} AND sink = %s", (*values[2:], *values[: len(own)]))
+            return
+        places = ", ".join(["%s"] * len(names))
+        self.connection.run(f"INSERT INTO {self._progress_table} ({_names(names)}) VALUES ({places})", values)
+
+    def stage(self, delivery: Delivery) -> None:
+        """Staged before the transaction: what a temporary table holds is the session's alone."""
+        for table in (_ROWS, _GONE):
+            self.connection.run(f"DROP TEMPORARY TABLE IF EXISTS {_quoted(table)}")
+        if (changes := delivery.changes) is None:
+            return
+        columns = self.table.columns
+        values = [mysql_value(column) for column in columns]
+        if (written := changes.written) or delivery.is_snapshot:
+            self._load(_ROWS, columns, changes.rows_as_csv(values), written)
+        if (removed := changes.removed) and not delivery.is_snapshot:
+            keys = [(column, value) for column, value in zip(columns, values, strict=True) if column.is_key]
+            rows = changes.keys_as_csv([value for _, value in keys])
+            self._load(_GONE, [column for column, _ in keys], rows, removed)
+
+    def publish(self, delivery: Delivery) -> int:
+        if (changes := delivery.changes) is None:
+            return 0
+        if (written := changes.written) or delivery.is_snapshot:
+            self.connection.run(self._upsert())
+        if delivery.is_snapshot:
+            missing = " AND ".join(f"s.{_quoted(key)} IS NULL" for key in self.table.keys)
+            return written + self._remove(f"LEFT JOIN {_quoted(_ROWS)} s ON {self._same_key('s')}", missing)
+        if removed := changes.removed:
+            self._remove(f"JOIN {_quoted(_GONE)} s ON {self._same_key('s')}", "true")
+        return written + removed
+
+    def _load(self, stage: str, columns: Sequence[SinkColumn], rows: Path, expected: int) -> None:
+        names = [column.name for column in columns]
+        made = f"CREATE TEMPORARY TABLE {_quoted(stage)} (PRIMARY KEY ({_names(self.table.keys)}))"
+        self.connection.run(f"{made} SELECT {_names(names)} FROM {self._name} LIMIT 0")
+        read = ", ".join(f"@c{n}" if is_binary(column) else _quoted(column.name) for n, column in enumerate(columns))
+        sets = [f"{_quoted(c.name)} = UNHEX(@c{n})" for n, c in enumerate(columns) if is_binary(c)]
+        self.connection.loaded = rows
+        with self.connection.cursor() as cursor:
+            loaded = cursor.execute(
+                f"LOAD DATA LOCAL INFILE %s INTO TABLE {_quoted(stage)} {_FORM} ({read})"
+                + (f" SET {', '.join(sets)}" if sets else ""),
+                (str(rows),),
+            )
+            if cursor.warning_count:
+                told = "; ".join(str(text) for _, _, text in self.connection.all("SHOW WARNINGS LIMIT 5"))
+                found = f"{cursor.warning_count:,} values that do not fit their columns"
+                raise refuses(self.table.where, found, self.table.unfit_advice, evidence=told)
+        if loaded != expected:
+            raise AssertionError(f"{self.table.where}: {loaded} of {expected} rows were loaded")
+
+    def _upsert(self) -> str:
+        flag = self.table.flag
+        into = _names([*self.table.names, *([flag] if flag else [])])
+        taken = _names(self.table.names) + (", false" if flag else "")
+        sets = self.table.values + ([flag] if flag else []) or self.table.keys
+        then = ", ".join(f"{_quoted(name)} = VALUES({_quoted(name)})" for name in sets)
+        return f"INSERT INTO {self._name} ({into}) SELECT {taken} FROM {_quoted(_ROWS)} ON DUPLICATE KEY UPDATE {then}"
+
+    def _remove(self, join: str, condition: str) -> int:
+        if self.table.flag is None:
+            return self.connection.run(f"DELETE t FROM {self._name} t {join} WHERE {condition}")
+        return self.connection.run(
+            f"UPDATE {self._name} t {join} SET t.{_quoted(self.table.flag)} = true WHERE {condition}"
+        )
+
+    def _same_key(self, other: str) -> str:
+        return " AND ".join(f"t.{_quoted(key)} = {other}.{_quoted(key)}" for key in self.table.keys)
+
+    def _verify_keys(self) -> None:
+        """Checks that the server finds a row by the whole of its key and by nothing else: an upsert looks at every
+        unique index, and most collations take some texts for others.
+
+        Raises:
+            TerminalError: it does not.
+        """
+        place = (self.table.table, self.table.schema)
+        unique: dict[str, list[str]] = {}
+        for index, not_unique, column in self.connection.all(_KEYS, place):
+            if not int(not_unique):
+                unique.setdefault(str(index), []).append(str(column))
+        others = {index: columns for index, columns in unique.items() if {*columns} != {*self.table.keys}}
+        wanted = f"a primary key ({', '.join(self.table.keys)}), and no other unique index"
+        if unique and (others or not unique):
+            found = "; ".join(f"{index} ({', '.join(columns)})" for index, columns in others.items())
+            action = "an upsert would change the rows that other indexes find: drop them, or deliver into a table apart"
+            raise refuses(self.table.where, f"{found}, not {wanted}", action)
+        collations = {str(column): str(collation) for column, collation in self.connection.all(_COLLATIONS, place)}
+        for key in self.table.keys:
+            collation = collations.get(key, "")
+            if collation and not collation.endswith(("nopad_bin", "_0900_bin")) and collation != "binary":
+                create = (
+                    f"`lakemark sinks create {self.table.pipeline} {self.table.name}` shows the column as it should be"
+                )
+                found = f"the collation {collation} of the key {key}, which takes some texts for others"
+                raise refuses(self.table.where, found, f"change the column, or the table: {create}")
+
+    def _roll_back(self) -> None:
+        try:
+            self.connection.rollback()
+        except pymysql.err.Error:  # the connection is gone, and the transaction with it
+            return
+
+    @property
+    def _lock(self) -> str:
+        return f"lakemark/{self.table.lock:x}"
+
+    @property
+    def _name(self) -> str:
+        return ".".join(_quoted(part) for part in (self.table.schema, self.table.table) if part)
+
+    @property
+    def _progress_table(self) -> str:
+        return ".".join(_quoted(part) for part in (self.table.schema, PROGRESS) if part)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

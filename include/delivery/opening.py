@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from include.delivery.contract import WriteAheadSink
+from include.delivery.mysql import MysqlSink
 from include.delivery.postgresql import PostgresqlSink
 from include.delivery.sink_table import SinkTable
 from include.pipeline_file import Pipeline
@@ -35,5 +36,8 @@ def _opened(pipeline: Pipeline, name: str) -> WriteAheadSink:
         case "postgresql":
             login = database_login(section.place, f"{pipeline.name}, sinks.{name}.postgresql.connection")
             return PostgresqlSink.taken(SinkTable.of(pipeline, name), login, section.place.ca_file)
+        case "mysql":
+            login = database_login(section.place, f"{pipeline.name}, sinks.{name}.mysql.connection")
+            return MysqlSink.taken(SinkTable.of(pipeline, name), login, section.place.ca_file)
         case other:
             raise AssertionError(f"no kind of sink: {other}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
 
+from include.delivery.ddl import POSTGRESQL, Dialect
 from include.delivery.sink_table import SinkTable
-from include.delivery.trouble import refuses, unreachable
+from include.delivery.trouble import refuses, refuses_login, unreachable
 from include.lake.damage import on_one_line
-from include.protocol.errors import TerminalError
 from include.sources.logins import DatabaseLogin
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -21,7 +21,6 @@ _SETTINGS = (
     "-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=60s -c statement_timeout=0 "
     "-c idle_in_transaction_session_timeout=60s"  # of a client that was stopped between two statements
 )
-_NO_LOGIN = ("28", "3D")  # classes of SQLSTATE: invalid authorization, no such database
 
 
 def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Connection:
@@ -51,13 +50,7 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
     except psycopg.OperationalError as error:
         found = on_one_line(error)
         if "authentication failed" in found or "does not exist" in found or "no password supplied" in found:
-            raise TerminalError(
-                what="a sink refuses the login",
-                where=table.where,
-                expected=f"the user {login.username} of the database {login.database}",
-                found=found,
-                action="correct `sinks` in the pipeline file, or the variables or the connection that it names",
-            ) from None  # the cause may quote the login
+            raise refuses_login(table.where, login, found) from None  # the cause may quote the login
         raise unreachable(table.where, found) from error
 
 
@@ -75,12 +68,8 @@ def errors_of(table: SinkTable) -> Iterator[None]:
         key = f"a primary key or a unique index on ({', '.join(table.keys)})"
         raise refuses(table.where, on_one_line(error), f"give the table {key}; {create}") from error
     except (psycopg.DataError, psycopg.IntegrityError) as error:
-        action = (
-            "change the type or the rule of the sink's column; or declare another type in `sinks` of the file; "
-            f"or leave this delivery out: `lakemark sinks skip {table.pipeline} {table.name} --reason ...`"
-        )
         found = f"{type(error).__name__} ({error.sqlstate}){_column(error)}"
-        raise refuses(table.where, found, action, evidence=on_one_line(error)) from None
+        raise refuses(table.where, found, table.unfit_advice, evidence=on_one_line(error)) from None
     except LOST as error:
         raise unreachable(table.where, on_one_line(error)) from error
     except psycopg.Error as error:
@@ -101,3 +90,21 @@ def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table) if part)
     found = connection.execute(query, [quoted]).fetchall()
     return [str(name) for (name,) in found] or None
+
+
+def account(connection: Connection) -> str:
+    """Who delivers, as a GRANT names them."""
+    [(user,)] = connection.execute("SELECT quote_ident(current_user)").fetchall()
+    return str(user)
+
+
+def dialect(connection: Connection) -> Dialect:
+    """How the server wants its statements."""
+    return POSTGRESQL
+
+
+def run_all(connection: Connection, statements: Sequence[str]) -> None:
+    """Runs all of them, or none."""
+    with connection.transaction():
+        for statement in statements:
+            connection.execute(statement.encode())

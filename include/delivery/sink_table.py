@@ -41,7 +41,7 @@ class SinkTable:
             schema=schema or None,
             table=table,
             columns=columns,
-            types=tuple(sink.types.get(c.name) or usual_type(sink.system, c.type) for c in columns),
+            types=tuple(sink.types.get(c.name) or usual_type(sink.system, c.type, c.is_key) for c in columns),
             flags=sink.deletes == "flag",
             guarantee=sink.guarantee,
         )
@@ -59,6 +59,14 @@ class SinkTable:
     def application(self) -> str:
         """What the server's administrator sees of a delivery."""
         return f"lakemark {self.pipeline}/{self.name}"
+
+    @property
+    def unfit_advice(self) -> str:
+        """What a person can do about values that do not fit."""
+        return (
+            "change the type or the rule of the sink's column; or declare another type in `sinks` of the pipeline "
+            f"file; or leave this delivery out: `lakemark sinks skip {self.pipeline} {self.name} --reason ...`"
+        )
 
     @property
     def names(self) -> list[str]:

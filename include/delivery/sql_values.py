@@ -29,6 +29,28 @@ def postgresql_value(column: SinkColumn) -> str:
     return name
 
 
+def mysql_value(column: SinkColumn) -> str:
+    """SQL for a column's values as LOAD DATA reads them; bytes are in hexadecimal (`is_binary`)."""
+    name = sql_name(column.name)
+    match word_of(canonical(column.type)):
+        case "BOOLEAN":
+            return f"{name}::INTEGER"
+        case "BINARY":
+            return f"hex({name})"
+        case "TIMESTAMP":
+            return f"strftime({name} AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M:%S.%f')"
+        case "TIMESTAMP_NTZ":
+            return f"strftime({name}, '%Y-%m-%d %H:%M:%S.%f')"
+        case "ARRAY" | "MAP" | "STRUCT":
+            return f"CASE WHEN {name} IS NULL THEN NULL ELSE {json_value(name, column.type)} END"
+    return name
+
+
+def is_binary(column: SinkColumn) -> bool:
+    """Whether a column holds bytes."""
+    return word_of(canonical(column.type)) == "BINARY"
+
+
 def json_value(value: str, type_: str, without_nul: bool = False) -> str:
     """SQL for a value as JSON; `null` for null.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from include.protocol.errors import OutcomeUnknownError, RetryableError, TerminalError
 from include.protocol.progress import Progress
+from include.sources.logins import DatabaseLogin
 
 
 def overtaken(where: str, expected: Progress | None, found: Progress | None) -> RetryableError:
@@ -47,6 +48,17 @@ def unreachable(where: str, found: str) -> RetryableError:
         expected="an answer",
         found=found,
         action="see whether its server runs and can be reached from here; the next delivery goes on where this began",
+    )
+
+
+def refuses_login(where: str, login: DatabaseLogin, found: str) -> TerminalError:
+    """The error of a server that does not let the user in."""
+    return TerminalError(
+        what="a sink refuses the login",
+        where=where,
+        expected=f"the user {login.username} of the database {login.database}",
+        found=found,
+        action="correct `sinks` in the pipeline file, or the variables or the connection that it names",
     )
 
 

@@ -21,11 +21,26 @@ _POSTGRESQL = {
     "TIMESTAMP": "timestamp with time zone",
     "TIMESTAMP_NTZ": "timestamp without time zone",
 }
-_NESTED = {"postgresql": "jsonb"}
-_SIMPLE = {"postgresql": _POSTGRESQL}
+_MYSQL = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "STRING": "longtext",
+    "BINARY": "longblob",
+    "DATE": "date",
+    "TIMESTAMP": "datetime(6)",  # in UTC; TIMESTAMP ends in 2038
+    "TIMESTAMP_NTZ": "datetime(6)",
+}
+_OF_KEYS = {"mysql": {"STRING": "varchar(255)", "BINARY": "varbinary(255)"}}  # an index has no column without a length
+_NESTED = {"postgresql": "jsonb", "mysql": "json"}
+_SIMPLE = {"postgresql": _POSTGRESQL, "mysql": _MYSQL}
 
 
-def usual_type(system: str, type_: str) -> str:
+def usual_type(system: str, type_: str, is_key: bool) -> str:
     """The type that a system's column has for a column of the lake, unless the file declares another one.
 
     Args:
@@ -35,6 +50,8 @@ def usual_type(system: str, type_: str) -> str:
     word = word_of(plain)
     if word == "DECIMAL":
         return plain.replace("DECIMAL", "numeric").replace(",", ", ")
+    if is_key and (of_key := _OF_KEYS.get(system, {}).get(word)) is not None:
+        return of_key
     return _SIMPLE[system].get(word, _NESTED[system])
 
 

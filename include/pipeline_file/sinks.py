@@ -14,7 +14,7 @@ from include.pipeline_file.variables import FromEnvironment, SecretVariable, Var
 from include.protocol.guarantees import Level
 
 SINKS_MAX = 20
-SYSTEMS = ("postgresql",)
+SYSTEMS = ("postgresql", "mysql")
 HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
 # One or two plain names. Statements quote each, and a server's own limit of their length counts (`validate --sinks`).
 SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
@@ -58,6 +58,7 @@ class Sink(Section):
     """A system that gets what lands in the target, each commit in one transaction of its own (docs/sinks.md)."""
 
     postgresql: Database | None = Field(default=None, description="A table of PostgreSQL.")
+    mysql: Database | None = Field(default=None, description="A table of MySQL or MariaDB.")
     what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
     columns: Mapping[str, str] = Field(
         default={},

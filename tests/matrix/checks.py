@@ -12,7 +12,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from include.control.deliveries import Deliverer
-from include.delivery.creating import create, missing
+from include.delivery.creating import create, needed
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
@@ -177,7 +177,7 @@ def _named(value: Any, name: str) -> Any:
 def delivered(world: World, pipeline: Pipeline, name: str) -> list[dict[str, Any]]:
     """The rows of a sink, once it has all that has landed. If the target was made anew, a person lets it begin anew."""
     deliverer, port = Deliverer(world.settings, pipeline, name), pipeline.sinks[name].place.port
-    create(pipeline, name, missing(pipeline, name))
+    create(pipeline, name, needed(pipeline, name).statements)
     try:
         deliverer.deliver()
     except TerminalError as error:

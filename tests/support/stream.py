@@ -24,7 +24,6 @@ from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned, Event
 from tests.support.batches import batch, committed, landed
 from tests.support.hand_made import coordinator_of, known_to_commands
-from tests.support.sink_servers import PostgresServer
 from tests.support.tables_before import begun_with
 
 _KEYS = 60
@@ -104,14 +103,3 @@ def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
         seq = 100 * batch_id + place - (150 if dice.random() < 0.2 else 0)
         found.append(Change(id_, seq, f"n{dice.randrange(9)}", dice.random() < 0.2))
     return found
-
-
-def section(server: PostgresServer, table: str = "orders", **more: Any) -> dict[str, Any]:
-    """A sink in a database of that server, as a pipeline file has it."""
-    place = {"host": "127.0.0.1", "port": server.port, "database": "postgres", "username": "lakemark", "table": table}
-    return {"postgresql": place, **more}
-
-
-def held(server: PostgresServer, table: str = "orders") -> list[tuple[int, int, str | None]]:
-    """The rows of such a sink, in the order of keys."""
-    return server.rows(f"SELECT id, seq, name FROM {table} ORDER BY id")
