@@ -72,7 +72,7 @@ def create(settings: Settings, options: argparse.Namespace) -> int:
     for name, of_sink in found.items():
         lines += [f"-- sink {name}", *of_sink.statements]
         if options.run:
-            create_in(pipeline, name, of_sink.statements)
+            create_in(pipeline, name, of_sink)
         else:
             lines += ["-- if another user than the one who runs these delivers:", *of_sink.rights]
     report(options, {name: of_sink.to_json() for name, of_sink in found.items()}, lines)

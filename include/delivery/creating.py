@@ -1,4 +1,4 @@
-"""Makes what a sink needs in its database, or says how."""
+"""Makes what a sink needs in its system, or says how."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from include.delivery import mysql_server, postgresql_server
+from include.delivery import kafka_topics, mysql_server, postgresql_server
 from include.delivery.ddl import Ddl, Dialect
 from include.delivery.sink_table import SinkTable
+from include.delivery.sink_topic import SinkTopic
 from include.pipeline_file import Pipeline
 from include.protocol.json_data import JsonObject
 from include.sources.logins import DatabaseLogin, database_login
@@ -49,24 +50,31 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login.
     """
+    if pipeline.sinks[name].kafka is not None:
+        topic = SinkTopic.of(pipeline, name)
+        return Needed(kafka_topics.as_commands(topic, kafka_topics.missing(topic)), kafka_topics.rights(topic))
     table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
         ddl = Ddl(table, server.dialect(connection), server.account(connection))
         return Needed(ddl.missing(server.columns_there(connection, table)), ddl.rights())
 
 
-def create(pipeline: Pipeline, name: str, statements: Sequence[str]) -> None:
-    """Runs the statements, as the user that the pipeline file names.
+def create(pipeline: Pipeline, name: str, wanted: Needed) -> None:
+    """Makes what is needed, as the user that the pipeline file names.
 
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login, or a statement.
     """
+    if pipeline.sinks[name].kafka is not None:
+        topic = SinkTopic.of(pipeline, name)
+        kafka_topics.make(topic, kafka_topics.missing(topic))
+        return
     table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
-        server.run_all(connection, statements)
+        server.run_all(connection, wanted.statements)
 
 
 def _connected(pipeline: Pipeline, table: SinkTable, server: _Server) -> Any:
-    place = pipeline.sinks[table.name].place
+    place = pipeline.sinks[table.name].database
     login = database_login(place, f"{pipeline.name}, sinks.{table.name}.{table.system}.connection")
     return server.connected(table, login, place.ca_file)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from include.delivery.contract import WriteAheadSink
+from include.delivery.kafka import KafkaSink
 from include.delivery.mysql import MysqlSink
 from include.delivery.postgresql import PostgresqlSink
 from include.delivery.sink_table import SinkTable
+from include.delivery.sink_topic import SinkTopic
 from include.pipeline_file import Pipeline
 from include.sources.logins import database_login
 
@@ -32,12 +34,10 @@ def taken(pipeline: Pipeline, name: str) -> Iterator[WriteAheadSink]:
 
 def _opened(pipeline: Pipeline, name: str) -> WriteAheadSink:
     section = pipeline.sinks[name]
-    match section.system:
-        case "postgresql":
-            login = database_login(section.place, f"{pipeline.name}, sinks.{name}.postgresql.connection")
-            return PostgresqlSink.taken(SinkTable.of(pipeline, name), login, section.place.ca_file)
-        case "mysql":
-            login = database_login(section.place, f"{pipeline.name}, sinks.{name}.mysql.connection")
-            return MysqlSink.taken(SinkTable.of(pipeline, name), login, section.place.ca_file)
-        case other:
-            raise AssertionError(f"no kind of sink: {other}")
+    if section.kafka is not None:
+        return KafkaSink.taken(SinkTopic.of(pipeline, name))
+    login = database_login(section.database, f"{pipeline.name}, sinks.{name}.{section.system}.connection")
+    table, ca_file = SinkTable.of(pipeline, name), section.database.ca_file
+    if section.postgresql is not None:
+        return PostgresqlSink.taken(table, login, ca_file)
+    return MysqlSink.taken(table, login, ca_file)

@@ -32,7 +32,7 @@ class SinkTable:
     @classmethod
     def of(cls, pipeline: Pipeline, name: str) -> Self:
         sink: Sink = pipeline.sinks[name]
-        schema, _, table = sink.place.table.rpartition(".")
+        schema, _, table = sink.database.table.rpartition(".")
         columns = sink_columns(pipeline, sink)
         return cls(
             pipeline=pipeline.name,
@@ -42,7 +42,7 @@ class SinkTable:
             table=table,
             columns=columns,
             types=tuple(sink.types.get(c.name) or usual_type(sink.system, c.type, c.is_key) for c in columns),
-            flags=sink.deletes == "flag",
+            flags=sink.flags_deletes,
             guarantee=sink.guarantee,
         )
 

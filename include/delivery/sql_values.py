@@ -5,6 +5,8 @@ No value is rounded or cut. What JSON cannot say (NaN, bytes) is a text there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file.schema_ddl import canonical, fields_of, nested, split, word_of
 from include.pipeline_file.sink_columns import SinkColumn
@@ -49,6 +51,18 @@ def mysql_value(column: SinkColumn) -> str:
 def is_binary(column: SinkColumn) -> bool:
     """Whether a column holds bytes."""
     return word_of(canonical(column.type)) == "BINARY"
+
+
+def json_object(columns: Sequence[SinkColumn], more: Mapping[str, str] | None = None) -> str:
+    """SQL for a row as a JSON object. Args: more: fields that follow, with their values in JSON."""
+    fields = {column.name: json_value(sql_name(column.name), column.type) for column in columns}
+    fields |= {name: sql_text(value) for name, value in (more or {}).items()}
+    return f"'{{' || {_joined([f'{sql_text(_quoted(name) + chr(58))} || {v}' for name, v in fields.items()])} || '}}'"
+
+
+def text_value(column: SinkColumn) -> str:
+    """SQL for a column's values as plain texts."""
+    return f"{sql_name(column.name)}::VARCHAR"
 
 
 def json_value(value: str, type_: str, without_nul: bool = False) -> str:

@@ -60,7 +60,7 @@ def facts_of(settings: Settings, pipeline: Pipeline, name: str) -> SinkFacts:
         pipeline=pipeline.name,
         name=name,
         system=sink.system,
-        place=sink.place.table,
+        place=sink.place.in_words,
         mode=sink.mode,
         guarantee=sink.guarantee,
         standing=standing,

@@ -27,7 +27,7 @@ class Follower:
 def sinks(pipeline: Pipeline) -> Iterator[Follower]:
     """The sinks of the pipeline file."""
     for name, sink in pipeline.sinks.items():
-        in_words = f"sink {name}, {sink.system} {sink.place.table}"
+        in_words = f"sink {name}, {sink.system} {sink.place.in_words}"
         yield Follower(name, in_words, sink.guarantee, _because(sink))
 
 

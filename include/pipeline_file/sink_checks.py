@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from include.pipeline_file.check import COLUMNS, reads
 from include.pipeline_file.declaration import Declaration
 from include.pipeline_file.in_words import near
+from include.pipeline_file.schema_ddl import DECIMALS, scale_of
 from include.pipeline_file.section import LINEAGE
 from include.pipeline_file.sink_columns import FLAG, columns_of_rows
 from include.pipeline_file.sink_types import is_type
 from include.protocol.errors import Problem
+
+_SCALE_MAX = 30  # MySQL's manual, "Fixed-Point Types"
 
 
 @reads({"sinks", "change", *COLUMNS})
@@ -61,4 +64,22 @@ def _tables_differ(declared: Declaration) -> Iterator[Problem]:
             yield Problem(f"sinks.{name}.{sink.system}", "a table that no other sink writes", f"that of {other}")
 
 
-CHECKS = (_columns_are_there, _keys_are_delivered, _types_are_of_columns, _tables_differ)
+@reads({"sinks", "change", *COLUMNS})
+def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
+    for name, sink in declared.sinks.items():
+        refused = "delete" if sink.kafka is not None else "tombstone"
+        if sink.deletes == refused:
+            allowed = "tombstone | flag, for kafka" if sink.kafka is not None else "delete | flag, for a database"
+            yield Problem(f"sinks.{name}.deletes", allowed, repr(refused))
+        if sink.kafka is not None and sink.types:
+            yield Problem(f"sinks.{name}.types", "nothing: a topic has no types", "types")
+        if sink.kafka is not None and sink.kafka.key == "string" and len(declared.change.keys) != 1:
+            yield Problem(f"sinks.{name}.kafka.key", "json: the key has several columns", "'string'")
+        if sink.mysql is not None:
+            for column in columns_of_rows(declared):
+                if column.word in DECIMALS and scale_of(column.type) > _SCALE_MAX and column.name not in sink.types:
+                    allowed = f"a type for {column.name}: MySQL has at most {_SCALE_MAX} digits after the point"
+                    yield Problem(f"sinks.{name}.types", allowed, column.type)
+
+
+CHECKS = (_columns_are_there, _keys_are_delivered, _types_are_of_columns, _tables_differ, _systems_can_do_it)

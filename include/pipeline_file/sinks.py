@@ -8,16 +8,18 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from include.pipeline_file.section import FILE, NAME, Section, only_address
-from include.pipeline_file.source import ConnectionId
+from include.pipeline_file.section import FILE, NAME, SERVERS, Section, only_address
+from include.pipeline_file.source import ConnectionId, Security
 from include.pipeline_file.variables import FromEnvironment, SecretVariable, Variable
 from include.protocol.guarantees import Level
 
 SINKS_MAX = 20
-SYSTEMS = ("postgresql", "mysql")
+SYSTEMS = ("kafka", "postgresql", "mysql")
 HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
 # One or two plain names. Statements quote each, and a server's own limit of their length counts (`validate --sinks`).
 SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
+
+TOPIC = r"^[A-Za-z0-9._\-]{1,200}$"  # as Kafka allows names, shorter by what Lakemark adds
 
 Mode = Literal["follow"]
 Begin = Literal["snapshot", "start", "now"]
@@ -45,6 +47,10 @@ class Database(Section):
     _plain = field_validator("host")(only_address(HOST, "a host's name or address"))
     _local = field_validator("ca_file")(only_address(FILE, "the path of a file"))
 
+    @property
+    def in_words(self) -> str:
+        return self.table
+
     @model_validator(mode="after")
     def _says_where(self) -> Database:
         if (self.host is None) == (self.connection is None):
@@ -54,9 +60,37 @@ class Database(Section):
         return self
 
 
+class Topic(Section):
+    """A topic of Kafka. Each delivery is one transaction: readers must be read_committed."""
+
+    bootstrap_servers: Variable | None = Field(
+        default=None, description="host:port of the brokers; null: those of the source, with its login."
+    )
+    security: Security | None = Field(default=None, description="How to log in there; null for plain listeners.")
+    topic: str = Field(pattern=TOPIC, description="The topic's name.")
+    key: Literal["json", "string"] | None = Field(
+        default=None,
+        description="How a record's key says the key columns. json: fields with these names; string: the only one as "
+        "text; null: string for a single column that is text, else json.",
+    )
+    transaction_seconds: int = Field(
+        default=300,
+        ge=10,
+        le=900,
+        description="After so long the broker aborts the transaction of a delivery that died; none may take longer.",
+    )
+
+    _plain = field_validator("bootstrap_servers")(only_address(SERVERS, "HOST:PORT, comma separated"))
+
+    @property
+    def in_words(self) -> str:
+        return self.topic
+
+
 class Sink(Section):
     """A system that gets what lands in the target, each commit in one transaction of its own (docs/sinks.md)."""
 
+    kafka: Topic | None = Field(default=None, description="A topic of Kafka.")
     postgresql: Database | None = Field(default=None, description="A table of PostgreSQL.")
     mysql: Database | None = Field(default=None, description="A table of MySQL or MariaDB.")
     what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
@@ -68,9 +102,10 @@ class Sink(Section):
     types: Mapping[str, str] = Field(
         default={}, max_length=2_000, description="{COLUMN AT THE SINK: its type there}, where the usual does not fit."
     )
-    deletes: Literal["delete", "flag"] = Field(
-        default="delete",
-        description="What a delete does. delete: the row goes; flag: it stays, and `lakemark_deleted` says so.",
+    deletes: Literal["delete", "tombstone", "flag"] | None = Field(
+        default=None,
+        description="What a delete does. delete: the row goes (databases). tombstone: a record without a value "
+        "(kafka). flag: the row stays, or a record comes, and `lakemark_deleted` says so. Null: the first of these.",
     )
     guarantee: Level = Field(
         default="exactly_once",
@@ -105,10 +140,27 @@ class Sink(Section):
         return next(name for name in SYSTEMS if getattr(self, name) is not None)
 
     @property
-    def place(self) -> Database:
+    def place(self) -> Database | Topic:
         """Where it is."""
-        found: Database = getattr(self, self.system)
+        found: Database | Topic = getattr(self, self.system)
         return found
+
+    @property
+    def database(self) -> Database:
+        """Where it is, of a sink in a database."""
+        assert isinstance(self.place, Database), "the caller knows its system"
+        return self.place
+
+    @property
+    def topic(self) -> Topic:
+        """Where it is, of a sink in Kafka."""
+        assert self.kafka is not None, "the caller knows its system"
+        return self.kafka
+
+    @property
+    def flags_deletes(self) -> bool:
+        """Whether a delete leaves a row, or a record with a value."""
+        return self.deletes == "flag"
 
 
 SinkName = Annotated[str, Field(pattern=NAME)]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from include.pipeline_file import Source
+from typing import Protocol
+
+from include.pipeline_file import Security, Source
 from include.sources.logins import login_of
 
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def librdkafka_options(source: Source) -> dict[str, str]:
+class Brokers(Protocol):
+    """Where brokers are, and how to log in there."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def security(self) -> Security | None: ...
+
+
+def librdkafka_options(source: Brokers) -> dict[str, str]:
     """Options for confluent-kafka's clients. They hold the password: never log them. Raises as `login_of`."""
     options = {"bootstrap.servers": source.bootstrap_servers}
     if (security := source.security) is None:

@@ -106,8 +106,9 @@ def _named(pipeline: Pipeline) -> Iterator[str]:
         if section is not None and section.connection is not None:
             yield section.connection
     for sink in pipeline.sinks.values():
-        if sink.place.connection is not None:
-            yield sink.place.connection
+        place = sink.topic.security if sink.kafka is not None else sink.database
+        if place is not None and place.connection is not None:
+            yield place.connection
 
 
 def _found(name: str) -> str | None:

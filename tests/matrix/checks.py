@@ -176,8 +176,8 @@ def _named(value: Any, name: str) -> Any:
 
 def delivered(world: World, pipeline: Pipeline, name: str) -> list[dict[str, Any]]:
     """The rows of a sink, once it has all that has landed. If the target was made anew, a person lets it begin anew."""
-    deliverer, port = Deliverer(world.settings, pipeline, name), pipeline.sinks[name].place.port
-    create(pipeline, name, needed(pipeline, name).statements)
+    deliverer, port = Deliverer(world.settings, pipeline, name), pipeline.sinks[name].database.port
+    create(pipeline, name, needed(pipeline, name))
     try:
         deliverer.deliver()
     except TerminalError as error:
@@ -186,4 +186,4 @@ def delivered(world: World, pipeline: Pipeline, name: str) -> list[dict[str, Any
     with psycopg.connect(
         host="127.0.0.1", port=port, user="lakemark", dbname="postgres", row_factory=dict_row
     ) as there:
-        return there.execute(f'SELECT * FROM "{pipeline.sinks[name].place.table}"'.encode()).fetchall()
+        return there.execute(f'SELECT * FROM "{pipeline.sinks[name].database.table}"'.encode()).fetchall()

@@ -46,7 +46,7 @@ def stream_of(folder: Path, server: SinkServer, patch: pytest.MonkeyPatch, **mor
     """A pipeline whose sink has all that it needs."""
     found = Stream.of(folder, patch, app=server.section(**more))
     pipeline = found.coordinator.pipeline
-    create(pipeline, "app", needed(pipeline, "app").statements)
+    create(pipeline, "app", needed(pipeline, "app"))
     return found
 
 

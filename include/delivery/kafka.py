@@ -1,0 +1,262 @@
+"""A topic of Kafka as a sink: records and progress in one transaction.
+
+The transactional id never changes. So whoever takes the sink fences every delivery before it, and the broker aborts
+what that one had open; only then is the progress read, as far as transactions have ended. Readers that are not
+read_committed see the records of aborted transactions.
+
+Source: KIP-98, "Exactly Once Delivery and Transactional Messaging"; librdkafka, "Transactional Producer".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from include.delivery.contract import Delivery
+from include.delivery.net_changes import NetChanges
+from include.delivery.sink_topic import SinkTopic
+from include.delivery.trouble import outcome_unknown, overtaken, refuses, unreachable
+from include.fault_points import fault_point
+from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
+from include.protocol.progress import Progress
+from include.sources.kafka_options import librdkafka_options
+
+_HEADER = "lakemark"  # of a record: PIPELINE/GENERATION/BATCH/NUMBER
+_SECONDS = 30.0  # for an answer
+_FIRST_LOOK = 20  # offsets at the end of the topic of progress; a transaction's end takes one, too
+_FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+_NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_NO_RIGHT = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)
+_UNFIT = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG)
+
+
+@dataclass
+class KafkaSink:
+    """See `WriteAheadSink`."""
+
+    topic: SinkTopic
+    producer: Producer = field(repr=False)
+    _stands: Progress | None = None
+    _failed: list[KafkaError] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def taken(cls, topic: SinkTopic) -> KafkaSink:
+        """The sink, taken from whoever had it.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: it refuses the login, or lacks a topic.
+        """
+        milliseconds = topic.transaction_seconds * 1000
+        options: JsonObject = {
+            **librdkafka_options(topic),
+            "transactional.id": topic.transactional_id,
+            "transaction.timeout.ms": milliseconds,
+            "message.timeout.ms": milliseconds,
+            "acks": "all",
+            "linger.ms": 20,
+            "partitioner": "murmur2_random",  # as Java's own clients place a key
+            "delivery.report.only.error": True,
+            "log_level": 2,
+        }
+        with _errors_of(topic):
+            found = cls(topic, Producer(options))
+            found.producer.init_transactions(_SECONDS)
+        fault_point("sink.taken")
+        return found
+
+    def progress(self) -> Progress | None:
+        with _errors_of(self.topic):
+            self._stands = _newest(self.topic)
+        return self._stands
+
+    def deliver(self, delivery: Delivery) -> int:
+        if delivery.after != self._stands:
+            raise overtaken(self.topic.where, delivery.after, self._stands)
+        with _errors_of(self.topic):
+            match self.topic.guarantee:
+                case "exactly_once":
+                    with self._transaction():
+                        changed = self._send(delivery)
+                        self._send_progress(delivery.now)
+                case "at_least_once":
+                    with self._transaction():
+                        changed = self._send(delivery)
+                    with self._transaction():
+                        self._send_progress(delivery.now)
+                case "at_most_once":
+                    with self._transaction():
+                        self._send_progress(delivery.now)
+                    with self._transaction():
+                        changed = self._send(delivery)
+        self._stands = delivery.now
+        return changed
+
+    def close(self) -> None:
+        """An open transaction is aborted by whoever takes the sink next, or after its time."""
+        self.producer.purge()
+        with suppress(KafkaException):
+            self.producer.close(timeout=1.0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._failed.clear()
+        self.producer.begin_transaction()
+        try:
+            yield
+            self.producer.flush(self.topic.transaction_seconds)
+            if self._failed:
+                raise KafkaException(self._failed[0])
+        except BaseException:
+            with suppress(KafkaException):
+                self.producer.abort_transaction(_SECONDS)
+            raise
+        fault_point("sink.written")
+        self._commit()
+        fault_point("sink.committed")
+
+    def _commit(self) -> None:
+        try:
+            self.producer.commit_transaction(_SECONDS)
+        except KafkaException as error:
+            told: KafkaError = error.args[0]
+            if told.txn_requires_abort():
+                with suppress(KafkaException):
+                    self.producer.abort_transaction(_SECONDS)
+                raise
+            if told.code() in _FENCED:
+                raise
+            raise outcome_unknown(self.topic.where, told.str()) from error
+
+    def _send(self, delivery: Delivery) -> int:
+        if (changes := delivery.changes) is None:
+            return 0
+        progress, numbers = delivery.now, count()
+        of = f"{self.topic.pipeline}/{progress.generation}/{progress.batch_id}"
+        for key, value in _records(self.topic, changes):
+            self._produce(self.topic.topic, key, value, headers=[(_HEADER, f"{of}/{next(numbers)}")])
+        return next(numbers)
+
+    def _send_progress(self, now: Progress) -> None:
+        told = {**now.to_json(), "published_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        self._produce(
+            self.topic.progress_topic, f"{self.topic.pipeline}/{self.topic.name}", json.dumps(told), headers=[]
+        )
+
+    def _produce(self, topic: str, key: str, value: str | None, headers: list[tuple[str, str]]) -> None:
+        while True:
+            try:
+                self.producer.produce(topic, value=value, key=key, headers=headers, on_delivery=self._reported)
+                return
+            except BufferError:
+                self.producer.poll(0.5)
+                if self._failed:
+                    raise KafkaException(self._failed[0]) from None
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+def _records(topic: SinkTopic, changes: NetChanges) -> Iterator[tuple[str, str | None]]:
+    """The records of a delivery: those of rows that were written, then those of rows that were removed."""
+    for batches in (changes.rows([topic.key, topic.value]), changes.keys([topic.key, topic.value_of_removed])):
+        yield from _pairs(batches)
+
+
+def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str | None]]:
+    for batch in batches:
+        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+
+
+def _newest(topic: SinkTopic) -> Progress | None:
+    """The progress that was committed last. Only who has taken the sink may ask: nobody else can add any more.
+
+    It looks at the end of the topic first, and further back if there is none: most offsets there are of transactions'
+    ends."""
+    consumer = Consumer(
+        {
+            **librdkafka_options(topic),
+            "group.id": f"{topic.transactional_id}.progress",  # it commits no offsets
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,
+            "log_level": 2,
+        }
+    )
+    place = TopicPartition(topic.progress_topic, 0)
+    try:
+        first, end = consumer.get_watermark_offsets(place, timeout=_SECONDS)
+        look = _FIRST_LOOK
+        while True:
+            start = max(first, end - look)
+            found = _last_from(consumer, topic, start)
+            if found is not None or start == first:
+                return found
+            look *= 20
+    finally:
+        consumer.close()
+
+
+def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | None:
+    own, found = f"{topic.pipeline}/{topic.name}", None
+    consumer.assign([TopicPartition(topic.progress_topic, 0, start)])
+    while True:
+        message = consumer.poll(_SECONDS)
+        if message is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if (error := message.error()) is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # of what transactions have ended
+                return found
+            raise KafkaException(error)
+        key, value = message.key(), message.value()
+        if key is None or value is None:
+            continue
+        if key.decode() != own:
+            raise refuses(
+                topic.where,
+                f"the progress of {key.decode()}: another sink delivers to this topic",
+                "deliver into a topic apart: one sink writes a topic",
+            )
+        told: JsonObject = json.loads(value)
+        told.pop("published_at")
+        found = Progress.from_json(told)
+
+
+@contextmanager
+def _errors_of(topic: SinkTopic) -> Iterator[None]:
+    """What Kafka says, as Lakemark's errors."""
+    create = f"`lakemark sinks create {topic.pipeline} {topic.name}` prints what makes it; with --run it makes it"
+    try:
+        yield
+    except LakemarkError:
+        raise
+    except KafkaException as error:
+        told: KafkaError = error.args[0]
+        if told.code() in _FENCED:
+            raise overtaken(topic.where, None, None) from error
+        if told.code() in _NOT_THERE:
+            raise refuses(topic.where, told.str(), f"make the topics: {create}") from error
+        if told.code() in _NO_RIGHT:
+            raise refuses(topic.where, told.str(), f"grant the right: {create}") from error
+        if told.code() in _UNFIT:
+            action = (
+                "raise the topic's max.message.bytes, or deliver fewer columns; or leave this delivery out: "
+                f"`lakemark sinks skip {topic.pipeline} {topic.name} --reason ...`"
+            )
+            raise refuses(topic.where, told.str(), action) from error
+        raise unreachable(topic.where, told.str()) from error

@@ -1,0 +1,207 @@
+"""Deliveries to a topic of a real broker: its read_committed readers see each commit whole, once, and in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from include.control.deliveries import Deliverer
+from include.delivery.creating import create, needed
+from include.installation.stack import Stack
+from include.protocol.errors import TerminalError
+from tests.support.stopped import stopped
+from tests.support.stream import Change, Stream
+from tests.support.without_kafka import COMMAND, command
+
+DELIVER = ("sinks", "deliver", "p", "app")
+POINTS = ("sink.taken", "sink.written", "sink.committed")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A record, as a reader sees it."""
+
+    partition: int
+    key: str
+    value: dict[str, Any] | None
+    version: int  # its place: the number of the batch
+    number: int
+
+
+@dataclass
+class Topic:
+    """The topic of a stream's sink."""
+
+    servers: str
+    name: str
+
+    def read(self, isolation: str = "read_committed") -> list[Read]:
+        """All records, partition by partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": uuid.uuid4().hex,
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        partitions = consumer.list_topics(self.name, timeout=30).topics[self.name].partitions
+        consumer.assign([TopicPartition(self.name, number, 0) for number in partitions])
+        found, ended = [], 0
+        while ended < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error() is not None:
+                ended += 1
+                continue
+            [(_, header)] = message.headers() or []
+            _, _, batch, number = str(header, "utf-8").split("/") if isinstance(header, bytes) else header.split("/")
+            key, value = message.key(), message.value()
+            partition = message.partition()
+            assert key is not None and partition is not None
+            told = None if value is None else json.loads(value)
+            found.append(Read(partition, key.decode(), told, int(batch), int(number)))
+        consumer.close()
+        return found
+
+    def rows(self) -> list[tuple[int, int, str | None]]:
+        """What a reader has who keeps the last record of each key."""
+        newest: dict[str, dict[str, Any] | None] = {}
+        for record in self.read():
+            newest[record.key] = record.value
+        return sorted((row["id"], row["seq"], row["name"]) for row in newest.values() if row is not None)
+
+
+def stream_of(folder: Path, stack: Stack, patch: pytest.MonkeyPatch, **more: Any) -> tuple[Stream, Topic]:
+    topic = Topic(stack.broker.bootstrap_servers, f"out-{uuid.uuid4().hex[:10]}")
+    place = {"bootstrap_servers": topic.servers, "topic": topic.name, "transaction_seconds": 30}
+    found = Stream.of(folder, patch, app={"kafka": place, "begin": "start", **more})
+    create(found.coordinator.pipeline, "app", needed(found.coordinator.pipeline, "app"))
+    return found, topic
+
+
+def deliverer(stream: Stream) -> Deliverer:
+    return Deliverer(stream.coordinator.settings, stream.coordinator.pipeline, "app")
+
+
+def assert_each_once_and_in_order(stream: Stream, records: list[Read]) -> None:
+    """Each number of each batch once; and in a partition, batch after batch."""
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for record in records:
+        numbers[record.version].append(record.number)
+    assert {batch: sorted(found) for batch, found in numbers.items()} == {
+        batch: list(range(len(found))) for batch, found in numbers.items()
+    }
+    for partition in {record.partition for record in records}:
+        order = [(r.version, r.number) for r in records if r.partition == partition]
+        assert order == sorted(order)
+
+
+def test_a_topic_has_every_change_once_and_in_order(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, topic = stream_of(tmp_path, stack, monkeypatch)
+    dice = Random(3)
+    for _ in range(4):
+        stream.land(dice=dice)
+    for _ in range(3):
+        assert deliverer(stream).deliver() is not None
+        records = topic.read()
+        assert topic.rows() == stream.rows
+        assert {record.version for record in records} == set(range(len(stream.changes)))
+        assert_each_once_and_in_order(stream, records)
+        stream.land(dice=dice)
+
+
+def test_a_delete_is_a_record_without_a_value_or_with_a_flag(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, (deletes, value) in enumerate({"tombstone": None, "flag": {"id": 1, "lakemark_deleted": True}}.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        stream, topic = stream_of(folder, stack, monkeypatch, deletes=deletes)
+        stream.land([Change(1, 1, "a"), Change(2, 1, "b")])
+        stream.land([Change(1, 2, None, deletes=True)])
+        deliverer(stream).deliver()
+        [gone] = [record for record in topic.read() if record.version == 1]
+        assert (gone.key, gone.value) == ('{"id":1}', value)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_delivery_that_is_killed_or_stopped_is_ended_by_the_next(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen], point: str
+) -> None:
+    """Killed twice, then stopped: the next one fences it, so that it changes nothing when it wakes up."""
+    stream, topic = stream_of(tmp_path, stack, monkeypatch)
+    for _ in range(2):
+        stream.land()
+        assert command(*DELIVER, fault=point).returncode == -signal.SIGKILL
+    env = {**os.environ, "LAKEMARK_TEST_FAULT": f"{point}=stop"}
+    stream.land()
+    zombie = subprocess.Popen([*COMMAND, *DELIVER], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    zombies.append(zombie)
+    stopped(zombie)
+    assert deliverer(stream).deliver() is not None
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    zombie.send_signal(signal.SIGCONT)
+    zombie.wait(120)
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    assert topic.rows() == stream.rows
+    assert_each_once_and_in_order(stream, topic.read())
+    if point == "sink.written":
+        assert len(topic.read("read_uncommitted")) > len(topic.read())
+
+
+@pytest.mark.parametrize(("guarantee", "point", "doubled"), [("at_least_once", 1, True), ("at_most_once", 1, False)])
+def test_a_weaker_guarantee_doubles_or_loses(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, guarantee: str, point: int, doubled: bool
+) -> None:
+    """Killed after the first of two transactions."""
+    stream, topic = stream_of(tmp_path, stack, monkeypatch, guarantee=guarantee)
+    stream.land()
+    assert command(*DELIVER, fault="sink.committed").returncode == -signal.SIGKILL
+    assert command(*DELIVER).returncode == 0
+    records = topic.read()
+    assert len(records) == (2 * len(stream.rows) if doubled else 0)
+
+
+def test_advice_for_what_a_sink_lacks_works_word_for_word(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"out-{uuid.uuid4().hex[:10]}"
+    place = {"bootstrap_servers": stack.broker.bootstrap_servers, "topic": name}
+    stream = Stream.of(tmp_path, monkeypatch, app={"kafka": place})
+    stream.land()
+    lacking = command(*DELIVER)
+    assert lacking.returncode == 1 and "`lakemark sinks create p app`" in lacking.stderr, lacking.stderr
+    assert command("sinks", "create", "p", "app").stdout.count("kafka-topics.sh") == 2
+    assert command("sinks", "create", "p", "app", "--run").returncode == 0
+    assert command(*DELIVER).returncode == 0
+    assert Topic(stack.broker.bootstrap_servers, name).rows() == stream.rows
+
+
+def test_a_topic_has_one_writer(tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, topic = stream_of(tmp_path, stack, monkeypatch)
+    stream.land()
+    deliverer(stream).deliver()
+    (tmp_path / "other").mkdir()
+    other = Stream.of(
+        tmp_path / "other", monkeypatch, another={"kafka": {"bootstrap_servers": topic.servers, "topic": topic.name}}
+    )
+    other.land()
+    with pytest.raises(TerminalError, match="another sink delivers to this topic"):
+        Deliverer(other.coordinator.settings, other.coordinator.pipeline, "another").deliver()
