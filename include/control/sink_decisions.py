@@ -26,6 +26,11 @@ def resume(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: s
     return _decide(settings, pipeline, name, paused=None, reason=reason, by=by)
 
 
+def mute(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
+    """As `pause`, of a sink of which nothing is known yet."""
+    return _decide(settings, pipeline, name, paused=f"{reason} ({by})", reason=reason, by=by, only_new=True)
+
+
 def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:
     """The sink of that name, or all. Raises TerminalError: the pipeline has no such sink, or none at all."""
     if pipeline.sinks and (name is None or name in pipeline.sinks):
@@ -41,9 +46,11 @@ def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:
 
 
 def _decide(
-    settings: Settings, pipeline: Pipeline, name: str, paused: str | None, reason: str, by: str
+    settings: Settings, pipeline: Pipeline, name: str, paused: str | None, reason: str, by: str, only_new: bool = False
 ) -> SinkStanding:
     def decide(state: LedgerState) -> list[Event]:
+        if only_new and name in state.sinks:
+            return []
         standing = replace(state.sinks.get(name, SinkStanding()), paused=paused)
         return [SinkTold(state.generation, name, standing, told_by=by, reason=reason)]
 

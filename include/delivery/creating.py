@@ -1,4 +1,7 @@
-"""Makes what a sink needs in its system, or says how."""
+"""Makes what a sink needs in its system, or says how.
+
+What stands as `Any` here is the connection of a server's own module, which alone knows its type.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +53,13 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login.
     """
-    if pipeline.sinks[name].kafka is not None:
+    system = pipeline.sinks[name].system
+    if system not in (*_SERVERS, "kafka"):  # it makes what it needs itself
+        return Needed([], [])
+    if system == "kafka":
         topic = SinkTopic.of(pipeline, name)
         return Needed(kafka_topics.as_commands(topic, kafka_topics.missing(topic)), kafka_topics.rights(topic))
-    table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
+    table, server = SinkTable.of(pipeline, name), _SERVERS[system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
         ddl = Ddl(table, server.dialect(connection), server.account(connection))
         return Needed(ddl.missing(server.columns_there(connection, table)), ddl.rights())
@@ -65,11 +71,14 @@ def create(pipeline: Pipeline, name: str, wanted: Needed) -> None:
     Raises:
         RetryableError: the server does not answer. TerminalError: it refuses the login, or a statement.
     """
-    if pipeline.sinks[name].kafka is not None:
+    system = pipeline.sinks[name].system
+    if system not in (*_SERVERS, "kafka"):
+        return
+    if system == "kafka":
         topic = SinkTopic.of(pipeline, name)
         kafka_topics.make(topic, kafka_topics.missing(topic))
         return
-    table, server = SinkTable.of(pipeline, name), _SERVERS[pipeline.sinks[name].system]
+    table, server = SinkTable.of(pipeline, name), _SERVERS[system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
         server.run_all(connection, wanted.statements)
 

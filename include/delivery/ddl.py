@@ -30,7 +30,14 @@ class Dialect:
     more_rights: Callable[[SinkTable], Sequence[str]] = lambda table: ()
 
 
-POSTGRESQL = Dialect('"', "", "", "text", "bigint", "timestamp with time zone NOT NULL DEFAULT now()")
+POSTGRESQL = Dialect(
+    quote='"',
+    of_table="",
+    of_text_key="",
+    text="text",
+    number="bigint",
+    time="timestamp with time zone NOT NULL DEFAULT now()",
+)
 
 
 def mysql(version: str) -> Dialect:

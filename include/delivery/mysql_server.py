@@ -1,4 +1,7 @@
-"""Connects to a MySQL or MariaDB server, and says in words what is wrong there."""
+"""Connects to a MySQL or MariaDB server, and says in words what is wrong there.
+
+`Any` are values of rows: only a query's author knows their types.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ PARTS = tuple(part for part in ALL_PARTS if part != "s3")  # with a local lake
 READY_SECONDS = 300.0
 
 _CODE = ("include", "spark_jobs", "plugins", "dags")
-_OF_USERS = ("pipelines", "transforms", "expectations")  # read again for every job
+_OF_USERS = ("pipelines", "transforms", "expectations", "sinks")  # read again for every job
 Say = Callable[[str], None]
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from include.pipeline_file.section import CONNECTION, NAME, TABLE
-from include.pipeline_file.sinks import SQL_TABLE, TOPIC
+from include.pipeline_file.sinks import CLASS, FOLDER, PYTHON_FILE, SQL_TABLE, TOPIC
 from include.pipeline_file.transform import FILE_NAME
 from include.protocol.errors import Problem
 
@@ -25,6 +25,9 @@ IN_WORDS = {  # every pattern of a field
     TABLE: "a table like lake://silver/orders, of letters, digits and _ - .",
     CONNECTION: "the id of an Airflow connection: letters, digits and _ - .",
     SQL_TABLE: "TABLE or SCHEMA.TABLE, of letters, digits and _ $",
+    FOLDER: "an absolute path, or s3://BUCKET/PREFIX",
+    PYTHON_FILE: "NAME.py, with a name of lower-case letters, digits and _",
+    CLASS: "the name of a class",
     TOPIC: "the name of a topic: letters, digits and _ - .; at most 200",
     FILE_NAME: "NAME.sql or NAME.py, with a name of lower-case letters, digits and _",
 }

@@ -13,6 +13,7 @@ from include.pipeline_file.sink_columns import FLAG, columns_of_rows
 from include.pipeline_file.sink_types import is_type
 from include.protocol.errors import Problem
 
+_DELETES = {"kafka": ("tombstone", "flag"), "postgresql": ("delete", "flag"), "mysql": ("delete", "flag")}
 _SCALE_MAX = 30  # MySQL's manual, "Fixed-Point Types"
 
 
@@ -67,12 +68,14 @@ def _tables_differ(declared: Declaration) -> Iterator[Problem]:
 @reads({"sinks", "change", *COLUMNS})
 def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
     for name, sink in declared.sinks.items():
-        refused = "delete" if sink.kafka is not None else "tombstone"
-        if sink.deletes == refused:
-            allowed = "tombstone | flag, for kafka" if sink.kafka is not None else "delete | flag, for a database"
-            yield Problem(f"sinks.{name}.deletes", allowed, repr(refused))
-        if sink.kafka is not None and sink.types:
-            yield Problem(f"sinks.{name}.types", "nothing: a topic has no types", "types")
+        kinds = _DELETES.get(sink.system, ())
+        if sink.deletes is not None and sink.deletes not in kinds:
+            wanted = " | ".join(kinds) or "nothing: the sink gets the keys that are gone"
+            yield Problem(f"sinks.{name}.deletes", f"{wanted}, for {sink.system}", repr(sink.deletes))
+        if sink.types and sink.system not in ("postgresql", "mysql"):
+            yield Problem(f"sinks.{name}.types", f"nothing: {sink.system} has no types of columns", "types")
+        if sink.files is not None and sink.guarantee != "exactly_once":
+            yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
         if sink.kafka is not None and sink.kafka.key == "string" and len(declared.change.keys) != 1:
             yield Problem(f"sinks.{name}.kafka.key", "json: the key has several columns", "'string'")
         if sink.mysql is not None:

@@ -14,12 +14,16 @@ from include.pipeline_file.variables import FromEnvironment, SecretVariable, Var
 from include.protocol.guarantees import Level
 
 SINKS_MAX = 20
-SYSTEMS = ("kafka", "postgresql", "mysql")
+SYSTEMS = ("kafka", "postgresql", "mysql", "files", "python")
 HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
 # One or two plain names. Statements quote each, and a server's own limit of their length counts (`validate --sinks`).
 SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
 
 TOPIC = r"^[A-Za-z0-9._\-]{1,200}$"  # as Kafka allows names, shorter by what Lakemark adds
+
+FOLDER = r"^(/[^\x00]{1,1000}|s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9_.=\-]+)*)$"
+PYTHON_FILE = r"^[a-z][a-z0-9_]{0,62}\.py$"
+CLASS = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 Mode = Literal["follow"]
 Begin = Literal["snapshot", "start", "now"]
@@ -87,12 +91,44 @@ class Topic(Section):
         return self.topic
 
 
+class Folder(Section):
+    """A folder that gets files. A reader takes those that its manifests name, in order (docs/sinks.md)."""
+
+    path: str = Field(
+        pattern=FOLDER, description="An absolute path, or s3://BUCKET/PREFIX in the store that the lake is in."
+    )
+    format: Literal["csv", "json", "parquet"] = Field(default="parquet", description="json: one object per line.")
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.path} ({self.format})"
+
+
+class UserClass(Section):
+    """A class of the user's own (docs/sinks.md, "A sink of your own")."""
+
+    file: str = Field(pattern=PYTHON_FILE, description="In include/sinks/: NAME.py")
+    class_: str = Field(alias="class", pattern=CLASS, description="The class in that file.")
+    options: Mapping[str, str | int | float | bool | None] = Field(
+        default={}, max_length=100, description="What the class gets; not for secrets."
+    )
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.file}, {self.class_}"
+
+
+Place = Database | Topic | Folder | UserClass
+
+
 class Sink(Section):
     """A system that gets what lands in the target, each commit in one transaction of its own (docs/sinks.md)."""
 
     kafka: Topic | None = Field(default=None, description="A topic of Kafka.")
     postgresql: Database | None = Field(default=None, description="A table of PostgreSQL.")
     mysql: Database | None = Field(default=None, description="A table of MySQL or MariaDB.")
+    files: Folder | None = Field(default=None, description="Files in a folder or an object store.")
+    python: UserClass | None = Field(default=None, description="A class of your own.")
     what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
     columns: Mapping[str, str] = Field(
         default={},
@@ -140,9 +176,9 @@ class Sink(Section):
         return next(name for name in SYSTEMS if getattr(self, name) is not None)
 
     @property
-    def place(self) -> Database | Topic:
+    def place(self) -> Place:
         """Where it is."""
-        found: Database | Topic = getattr(self, self.system)
+        found: Place = getattr(self, self.system)
         return found
 
     @property

@@ -13,7 +13,7 @@ from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonValue
 from include.settings import Settings
 
-_SAID_APART = {"name", "schedule", "stale_after_minutes", "maintenance", "checkpoints", "archive"}
+_SAID_APART = {"name", "schedule", "stale_after_minutes", "maintenance", "checkpoints", "archive", "sinks"}
 _PLACES = re.compile(r"target\.(table|history_table|routes\[\d+\]\.table)")
 
 
@@ -56,7 +56,7 @@ def verify_same_program(settings: Settings, new: Pipeline, over: Pipeline) -> No
         raise TerminalError(
             what="the two pipelines do not do the same, so the next batch would go on in another way",
             where=f"the files {over.name}.yaml and {new.name}.yaml",
-            expected="the same but for the name, the tables' places, the schedule, checkpoints and maintenance",
+            expected="the same but for the name, the tables' places, the schedule, sinks, checkpoints and maintenance",
             found=f"other: {', '.join(found)}",
             action=f"pause {over.name}, let its file say what {new.name}'s says, and run the same again; or let this "
             "command write it: --write-file",

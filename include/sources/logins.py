@@ -106,7 +106,7 @@ def _named(pipeline: Pipeline) -> Iterator[str]:
         if section is not None and section.connection is not None:
             yield section.connection
     for sink in pipeline.sinks.values():
-        place = sink.topic.security if sink.kafka is not None else sink.database
+        place = sink.kafka.security if sink.kafka is not None else sink.postgresql or sink.mysql
         if place is not None and place.connection is not None:
             yield place.connection
 

@@ -222,7 +222,6 @@ def reset(case: Case) -> None:
 def gone_back(case: Case) -> None:
     """All tables go back to the first batch, while a batch has landed in every table but the target."""
     case.change()
-    case.run()
     case.land()
     _kill_a_run(case, "attempt.before_merge")
     first = checkpoints_in(case.world.settings, case.pipeline)[0].name

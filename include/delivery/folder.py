@@ -1,0 +1,185 @@
+"""Files as a sink: a delivery is written aside, and one small file publishes it.
+
+The folder has two parts. `parts/` holds the files of deliveries, `manifests/` one file for each delivery, in order: it
+names the files, and says where the sink stands. A store creates a file under a name once only: who creates the manifest
+of a number has delivered it, and any other delivery of that number has lost. Its files are no part of anything, and are
+removed once the manifest of their number is there.
+
+Source: the two-phase file sink of Flink (TwoPhaseCommitSinkFunction), with the manifest in place of renames.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from include.delivery.contract import Delivery
+from include.delivery.sql_values import json_object, json_value
+from include.delivery.trouble import outcome_unknown, overtaken, unreachable
+from include.fault_points import fault_point
+from include.lake.damage import on_one_line
+from include.lake.sql import sql_name, sql_text
+from include.lake.stores import files_at
+from include.lake.uri import LakeUri, lake_at
+from include.pipeline_file import Pipeline
+from include.pipeline_file.schema_ddl import nested
+from include.pipeline_file.sink_columns import SinkColumn, sink_columns
+from include.protocol.errors import StoreUnclear
+from include.protocol.json_data import JsonObject
+from include.protocol.progress import Progress
+
+OPERATION = "lakemark_op"  # the column that says what a row means: `upsert` or `delete`
+_ROWS_MAX = 500_000  # of a file
+_PARTS, _MANIFESTS = "parts", "manifests"
+
+Format = Literal["csv", "json", "parquet"]
+
+
+@dataclass
+class FolderSink:
+    """See `WriteAheadSink`."""
+
+    where: str
+    uri: LakeUri
+    format: Format
+    columns: tuple[SinkColumn, ...]
+    _number: int = -1  # of the newest manifest
+
+    @classmethod
+    def taken(cls, pipeline: Pipeline, name: str) -> FolderSink:
+        """The sink. Nobody else loses it: the next manifest decides.
+
+        Raises:
+            RetryableError: the store does not answer.
+        """
+        place = pipeline.sinks[name].files
+        assert place is not None, "the caller knows its system"
+        where = f"{pipeline.name}, sink {name} (files {place.path})"
+        found = cls(where, lake_at(place.path), place.format, sink_columns(pipeline, pipeline.sinks[name]))
+        fault_point("sink.taken")
+        return found
+
+    def progress(self) -> Progress | None:
+        with self._told():
+            self._number = max(self._numbers(), default=-1)
+            return None if self._number < 0 else Progress.from_json(self._manifest(self._number)["progress"])
+
+    def deliver(self, delivery: Delivery) -> int:
+        number = self._number + 1
+        with self._told():
+            rows, parts = self._write(delivery, number)
+            fault_point("sink.written")
+            manifest: JsonObject = {
+                "number": number,
+                "progress": delivery.now.to_json(),
+                "is_snapshot": delivery.is_snapshot,  # readers begin anew: earlier files are no part of the rows
+                "files": parts,
+                "published_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            }
+            self._publish(number, manifest, delivery)
+            fault_point("sink.committed")
+            self._number = number
+            self._remove_lost(number)
+        return rows
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _write(self, delivery: Delivery, number: int) -> tuple[int, list[JsonObject]]:
+        if (changes := delivery.changes) is None:
+            return 0, []
+        files_at(self.uri).make_folder(self.uri / _PARTS)
+        files_at(self.uri).make_folder(self.uri / _MANIFESTS)
+        keys = tuple(column for column in self.columns if column.is_key)
+        parts: list[JsonObject] = []
+        for operation, columns, batches in (
+            ("upsert", self.columns, changes.rows(self._values(self.columns, "upsert"))),
+            ("delete", keys, changes.keys(self._values(keys, "delete"))),
+        ):
+            for rows in _joined(batches, _ROWS_MAX):
+                name = f"{_PARTS}/{number:010}-{uuid.uuid4()}.{self.format}"
+                files_at(self.uri).create(self.uri / name, self._content(rows, columns))
+                parts.append({"path": name, "rows": rows.num_rows, "operation": operation})
+        return sum(int(part["rows"]) for part in parts), parts
+
+    def _values(self, columns: tuple[SinkColumn, ...], operation: str) -> list[str]:
+        if self.format == "json":
+            return [json_object(columns, {OPERATION: f'"{operation}"'})]
+        values = [
+            json_value(sql_name(c.name), c.type) if self.format == "csv" and nested(c.type) else sql_name(c.name)
+            for c in columns
+        ]
+        return [*values, sql_text(operation)]
+
+    def _content(self, rows: pa.Table, columns: tuple[SinkColumn, ...]) -> bytes:
+        content = io.BytesIO()
+        if self.format == "json":
+            content.write("".join(f"{line}\n" for line in rows.column(0).to_pylist()).encode())
+            return content.getvalue()
+        named = rows.rename_columns([*(column.name for column in columns), OPERATION])
+        if self.format == "csv":
+            csv.write_csv(named, content)
+        else:
+            pq.write_table(named, content, compression="zstd", store_decimal_as_integer=True)
+        return content.getvalue()
+
+    def _publish(self, number: int, manifest: JsonObject, delivery: Delivery) -> None:
+        files_at(self.uri).make_folder(self.uri / _MANIFESTS)
+        try:
+            if files_at(self.uri).publish(self._place(number), json.dumps(manifest).encode()):
+                return
+        except StoreUnclear as error:
+            raise outcome_unknown(self.where, on_one_line(error)) from error
+        raise overtaken(self.where, delivery.after, Progress.from_json(self._manifest(number)["progress"]))
+
+    def _remove_lost(self, number: int) -> None:
+        """Removes files of deliveries that have lost: of this number and of earlier ones, and in no manifest. A file of
+        the next number may be of a delivery that is under way."""
+        named = {part["path"] for of in (number - 1, number) if of >= 0 for part in self._manifest(of)["files"]}
+        for file in files_at(self.uri).list(self.uri / _PARTS):
+            of = file.name.partition("-")[0]
+            if of.isdigit() and number - 1 <= int(of) <= number and f"{_PARTS}/{file.name}" not in named:
+                files_at(self.uri).remove(self.uri / _PARTS / file.name)
+
+    def _numbers(self) -> Iterator[int]:
+        for file in files_at(self.uri).list(self.uri / _MANIFESTS):
+            if file.name.endswith(".json") and file.name.removesuffix(".json").isdigit():
+                yield int(file.name.removesuffix(".json"))
+
+    def _manifest(self, number: int) -> JsonObject:
+        with files_at(self.uri).open(self._place(number)) as content:
+            found: JsonObject = json.loads(content.read())
+        return found
+
+    def _place(self, number: int) -> LakeUri:
+        return self.uri / _MANIFESTS / f"{number:010}.json"
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise unreachable(self.where, on_one_line(error)) from error
+
+
+def _joined(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:
+    """The batches as tables of about so many rows."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= rows_max:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
