@@ -28,6 +28,7 @@ from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
 from include.protocol.ledger_state import LedgerState
 from include.protocol.progress import Progress
+from include.protocol.sink_shape import SinkShape, verify_goes_on
 from include.protocol.sinks import SinkStanding, SinkTold, delivered
 from include.settings import Settings
 
@@ -154,6 +155,8 @@ class Deliverer:
     def _deliver(self, done: Delivered, as_it_is: bool) -> None:
         with taken(self.settings, self.pipeline, self.name) as sink:
             done.progress = sink.progress()
+            if not as_it_is and done.progress is not None:
+                verify_goes_on(done.progress.shape, self._shape, self._grows, where=self.where, anew=self._anew)
             while (target := self._target()) is not None:
                 match self._all_of(target) if as_it_is else self._due(target, done.progress):
                     case Fill(now):
@@ -191,6 +194,7 @@ class Deliverer:
             done.progress = self._put(sink, Delivery(done.progress, now, net, is_snapshot=True), done)
 
     def _put(self, sink: WriteAheadSink, delivery: Delivery, done: Delivered) -> Progress:
+        delivery = replace(delivery, now=replace(delivery.now, shape=self._shape.dumps()))
         rows = sink.deliver(delivery)
         done.deliveries += 1
         done.rows += rows
@@ -245,6 +249,16 @@ class Deliverer:
 
     def _schema(self, target: TableLog) -> pa.Schema:
         return arrow_schema(target.table)
+
+    @property
+    def _shape(self) -> SinkShape:
+        sink = self.pipeline.sinks[self.name]
+        columns = {column.name: ".".join(column.path) for column in sink_columns(self.pipeline, sink)}
+        return SinkShape(sink.place.in_words, columns)
+
+    @property
+    def _grows(self) -> bool:
+        return not self.pipeline.sinks[self.name].columns
 
     @property
     def _seen(self) -> str:

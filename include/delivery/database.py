@@ -14,7 +14,14 @@ from include.delivery.trouble import overtaken, under_way
 from include.fault_points import fault_point
 from include.protocol.progress import Progress
 
-OF_PROGRESS = ("table_id", "version", "generation", "batch_id", "attempt_id")  # columns of the table of progress
+OF_PROGRESS = (
+    "table_id",
+    "version",
+    "generation",
+    "batch_id",
+    "attempt_id",
+    "shape",
+)  # columns of the table of progress
 STILL_SECONDS = 60.0  # a session that holds the sink and has not moved for so long is ended
 WAIT_SECONDS = 300.0  # for one that moves
 LOOK_SECONDS = 0.5

@@ -17,14 +17,15 @@ class Dialect:
 
     Args:
         quote: around a name. of_table: after a new table's columns. of_text_key: after the type of a text that is part
-            of a key: texts that differ in case, accents or spaces at their end are different keys. text, number, time:
-            types. more_rights: what a delivery needs beside the rights on the two tables.
+            of a key: texts that differ in case, accents or spaces at their end are different keys. text, long_text,
+            number, time: types. more_rights: what a delivery needs beside the rights on the two tables.
     """
 
     quote: str
     of_table: str
     of_text_key: str
     text: str
+    long_text: str
     number: str
     time: str
     more_rights: Callable[[SinkTable], Sequence[str]] = lambda table: ()
@@ -35,6 +36,7 @@ POSTGRESQL = Dialect(
     of_table="",
     of_text_key="",
     text="text",
+    long_text="text",
     number="bigint",
     time="timestamp with time zone NOT NULL DEFAULT now()",
 )
@@ -48,6 +50,7 @@ def mysql(version: str) -> Dialect:
         of_table=f" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE {collation}",
         of_text_key=f" CHARACTER SET utf8mb4 COLLATE {collation}",
         text=f"varchar({_NAME_MAX * 2})",
+        long_text="longtext",
         number="bigint",
         time="datetime(6) NOT NULL DEFAULT (utc_timestamp(6))",
         more_rights=lambda table: (f"CREATE TEMPORARY TABLES ON {f'`{table.schema}`' if table.schema else ''}.*",),
@@ -108,6 +111,7 @@ class Ddl:
             "generation": f"{number} NOT NULL",
             "batch_id": f"{number} NOT NULL",
             "attempt_id": text,
+            "shape": self.dialect.long_text,
             "published_at": self.dialect.time,
         }
 

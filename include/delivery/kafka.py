@@ -10,17 +10,15 @@ Source: KIP-98, "Exactly Once Delivery and Transactional Messaging"; librdkafka,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain
 
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from include.delivery.contract import Delivery
-from include.delivery.net_changes import NetChanges
 from include.delivery.sink_topic import SinkTopic
 from include.delivery.trouble import outcome_unknown, overtaken, refuses, unreachable
 from include.fault_points import fault_point
@@ -31,6 +29,7 @@ from include.sources.kafka_options import librdkafka_options
 
 _HEADER = "lakemark"  # of a record: PIPELINE/GENERATION/BATCH/NUMBER
 _SECONDS = 30.0  # for an answer
+_FULL_SECONDS = 0.05  # between two tries while the client holds as many records as it may
 _FIRST_LOOK = 20  # offsets at the end of the topic of progress; a transaction's end takes one, too
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -67,6 +66,7 @@ class KafkaSink:
             "message.timeout.ms": milliseconds,
             "acks": "all",
             "linger.ms": 20,
+            "queue.buffering.max.messages": 500_000,
             "partitioner": "murmur2_random",  # as Java's own clients place a key
             "delivery.report.only.error": True,
             "log_level": 2,
@@ -141,44 +141,35 @@ class KafkaSink:
             raise outcome_unknown(self.topic.where, told.str()) from error
 
     def _send(self, delivery: Delivery) -> int:
+        """Sends the records of rows that were written, then those of rows that were removed. Returns how many."""
         if (changes := delivery.changes) is None:
             return 0
-        progress, numbers = delivery.now, count()
-        of = f"{self.topic.pipeline}/{progress.generation}/{progress.batch_id}"
-        for key, value in _records(self.topic, changes):
-            self._produce(self.topic.topic, key, value, headers=[(_HEADER, f"{of}/{next(numbers)}")])
-        return next(numbers)
+        progress, number = delivery.now, 0
+        of = f"{self.topic.pipeline}/{progress.generation}/{progress.batch_id}/"
+        written, removed = [self.topic.key, self.topic.value], [self.topic.key, self.topic.value_of_removed]
+        for batch in chain(changes.rows(written), changes.keys(removed)):
+            for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                self._produce(self.topic.topic, value, key, [(_HEADER, f"{of}{number}")])
+                number += 1
+        return number
 
     def _send_progress(self, now: Progress) -> None:
         told = {**now.to_json(), "published_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        self._produce(
-            self.topic.progress_topic, f"{self.topic.pipeline}/{self.topic.name}", json.dumps(told), headers=[]
-        )
+        own = f"{self.topic.pipeline}/{self.topic.name}"
+        self._produce(self.topic.progress_topic, json.dumps(told), own, [])
 
-    def _produce(self, topic: str, key: str, value: str | None, headers: list[tuple[str, str]]) -> None:
-        while True:
-            try:
-                self.producer.produce(topic, value=value, key=key, headers=headers, on_delivery=self._reported)
-                return
-            except BufferError:
-                self.producer.poll(0.5)
-                if self._failed:
-                    raise KafkaException(self._failed[0]) from None
+    def _produce(self, topic: str, value: str | None, key: str, headers: list[tuple[str, str]]) -> None:
+        try:
+            self.producer.produce(topic, value, key, headers=headers, on_delivery=self._reported)
+        except BufferError:  # the broker is slower than this loop
+            self.producer.poll(_FULL_SECONDS)
+            if self._failed:
+                raise KafkaException(self._failed[0]) from None
+            self._produce(topic, value, key, headers)
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
-
-
-def _records(topic: SinkTopic, changes: NetChanges) -> Iterator[tuple[str, str | None]]:
-    """The records of a delivery: those of rows that were written, then those of rows that were removed."""
-    for batches in (changes.rows([topic.key, topic.value]), changes.keys([topic.key, topic.value_of_removed])):
-        yield from _pairs(batches)
-
-
-def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str | None]]:
-    for batch in batches:
-        yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
 def _newest(topic: SinkTopic) -> Progress | None:

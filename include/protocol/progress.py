@@ -31,6 +31,7 @@ class Progress:
     generation: int = 0  # of the newest batch in it; 0: it has none
     batch_id: int = NEVER
     attempt_id: str | None = None  # whose commit of that batch it is, where it matters
+    shape: str | None = None  # where the rows are, and in which columns
 
     @property
     def batch(self) -> BatchKey:

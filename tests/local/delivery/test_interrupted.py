@@ -1,4 +1,4 @@
-"""Deliveries to real servers that are killed, stopped or overtaken, or whose server dies: nothing is lost or doubled."""
+"""Deliveries that are killed, stopped or overtaken, or whose server dies: nothing is lost or doubled."""
 
 from __future__ import annotations
 
