@@ -19,6 +19,7 @@ import pytest
 
 from include.cli.command import main
 from include.control import coordinator, settling, turns
+from include.delivery import database
 from tests.support.six_batches import IN_KAFKA
 
 LOST = "LAKEMARK_TEST_LOST"  # names how many offsets Kafka has lost at the beginning of every partition
@@ -51,6 +52,7 @@ def stand_in() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (settling, coordinator):
             patch.setattr(module, "source_extent", lambda declared: there)
+        patch.setattr(database, "STILL_SECONDS", 2.0)
         patch.setattr(turns, "LENGTH", timedelta(seconds=2))
         patch.setattr(turns, "_RENEWED_AFTER", timedelta(seconds=0.5))
         yield
