@@ -21,6 +21,7 @@ from include.audit.beside import archive_findings, delivery_findings, look_at, n
 from include.audit.proofs import looks_of
 from include.audit.recompute import Logs, Recomputation, recompute
 from include.audit.report import AuditReport, Finding, finding_of
+from include.audit.sinks import sink_findings
 from include.audit.standing import set_aside_findings, until_mended
 from include.control.coordinator import Coordinator
 from include.control.quarantine import Quarantine
@@ -44,12 +45,12 @@ from include.protocol.settlement import verify_ledger_not_behind
 from include.settings import Settings
 
 
-def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditReport:
+def audit(settings: Settings, pipeline: Pipeline, deep: bool = False, sinks: bool = False) -> AuditReport:
     """Compares what Kafka, the ledger and the tables' logs say. An empty `findings` means that all of it agrees.
 
     Args:
         deep: also recomputes the tables from the records that Kafka holds, and compares every row. For a landing
-            nothing is recomputed.
+            nothing is recomputed. sinks: also reads what the sinks hold, and compares every row.
     """
     coordinator = Coordinator(settings, pipeline)
     at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -85,6 +86,7 @@ def audit(settings: Settings, pipeline: Pipeline, deep: bool = False) -> AuditRe
         *(f for report in beside for f in report.findings),
         *archive_findings(catalog.point, pipeline.name, log),
         *(f for system in catalog.after for f in _about(system.name, delivery_findings(settings, pipeline, system))),
+        *(f for one in catalog.after if sinks for f in _about(one.name, sink_findings(settings, pipeline, one.sink))),
         *(
             finding
             for key in sorted(records.keys() | by_key.keys())

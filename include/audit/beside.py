@@ -127,10 +127,10 @@ def rows_by_batch(parts: Iterable[Part]) -> dict[tuple[int, int], int]:
 
 def delivery_findings(settings: Settings, pipeline: Pipeline, follower: Follower) -> Iterator[Finding]:
     """A sink whose last delivery has failed, as far as the ledger knows."""
-    standing = Deliverer(settings, pipeline, follower.name).standing
+    standing = Deliverer(settings, pipeline, follower.sink).standing
     if standing.problem is not None:
         yield Finding(
             f"the last delivery to {follower.in_words} failed: {standing.problem}",
             f"{pipeline.name}, {follower.name}",
-            f"`lakemark sinks deliver {pipeline.name} {follower.name}` delivers what waits, or says why it cannot",
+            f"`lakemark sinks deliver {pipeline.name} {follower.sink}` delivers what waits, or says why it cannot",
         )

@@ -21,6 +21,7 @@ def add_status_commands(commands: Commands) -> None:
     status_.add_argument("--batches", type=int, metavar="N", default=0, help="show the last N batches, too")
     audit_ = add_command_for_all(commands, "audit", audit, "prove that every batch was applied once, and adds up")
     audit_.add_argument("--deep", action="store_true", help="recompute the tables from Kafka and compare every row")
+    audit_.add_argument("--sinks", action="store_true", help="read what the sinks hold and compare every row")
 
 
 def status(settings: Settings, options: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def audit(settings: Settings, options: argparse.Namespace) -> int:
     pipelines, good = named_pipelines(settings, options.pipeline)
     told: list[tuple[AuditReport, str | None]] = []
     for pipeline in pipelines:
-        found = audit_of(settings, pipeline, options.deep)
+        found = audit_of(settings, pipeline, options.deep, options.sinks)
         told.append((found, record(settings, pipeline, found, who())))
     facts = [{**found.to_json(), "not_recorded": why} for found, why in told]
     report(options, facts, (line for found, why in told for line in found.lines(why)))

@@ -26,7 +26,7 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
     """
     catalog = Catalog.of(pipeline)
     if name == catalog.point.name:
-        return any(Deliverer(settings, pipeline, one.name).lacks_commits() for one in catalog.after)
+        return any(Deliverer(settings, pipeline, one.sink).lacks_commits() for one in catalog.after)
     state = Ledger(Tables.of(settings, pipeline).ledger).recent()
     if (named := state.positions.get(name)) is None:
         return False

@@ -19,6 +19,7 @@ class Follower:
     """One system that follows the point's log. It keeps its own progress."""
 
     name: str  # in findings and reports; the same for ever
+    sink: str  # in the pipeline file
     in_words: str  # for people
     level: Level  # how often each commit takes effect there
     because: str  # why, for people
@@ -28,7 +29,7 @@ def sinks(pipeline: Pipeline) -> Iterator[Follower]:
     """The sinks of the pipeline file."""
     for name, sink in pipeline.sinks.items():
         in_words = f"sink {name}, {sink.system} {sink.place.in_words}"
-        yield Follower(name, in_words, sink.guarantee, _because(sink))
+        yield Follower(f"sink {name}", name, in_words, level=sink.guarantee, because=_because(sink))
 
 
 def _because(sink: Sink) -> str:

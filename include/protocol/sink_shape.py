@@ -44,12 +44,12 @@ def verify_goes_on(found: str | None, now: SinkShape, grows: bool, where: str, a
         return
     before = SinkShape.loads(found)
     if before.into != now.into:
-        raise _differs(where, before.into, now.into, "the sink's rows are in another place", anew)
+        raise _differs(where, before.into, now.into, what="the sink's rows are in another place", anew=anew)
     gone = [name for name, of in before.columns.items() if now.columns.get(name) != of]
     more = [name for name in now.columns if name not in before.columns]
     if gone or (more and not grows):
         expected, told = (_told(columns) for columns in (before.columns, now.columns))
-        raise _differs(where, expected, told, "the sink's rows have other columns", anew)
+        raise _differs(where, expected, told, what="the sink's rows have other columns", anew=anew)
 
 
 def _told(columns: Mapping[str, str]) -> str:

@@ -48,16 +48,24 @@ class Stream:
     changes: list[list[Change]] = field(default_factory=list)  # of each batch
 
     @classmethod
-    def of(cls, folder: Path, patch: pytest.MonkeyPatch, **sinks: dict[str, Any]) -> Stream:
-        """A pipeline without batches, which commands know, too. Args: sinks: section `sinks` of its file."""
-        source = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": DDL}
+    def of(
+        cls,
+        folder: Path,
+        patch: pytest.MonkeyPatch,
+        ddl: str = DDL,
+        schema: pa.Schema = SCHEMA,
+        **sinks: dict[str, Any],
+    ) -> Stream:
+        """A pipeline without batches, which commands know, too. Args: ddl, schema: of its rows. sinks: section `sinks`
+        of its file."""
+        source = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": ddl}
         change = {"keys": ["id"], "order_by": ["seq"]}
         coordinator = known_to_commands(
             coordinator_of(folder, source=source, change=change, sinks=sinks), folder, patch
         )
         files_at(coordinator.tables.target).make_folder(coordinator.tables.target)
         told = {"delta.enableDeletionVectors": "true"}
-        DeltaTable.create(str(coordinator.tables.target), SCHEMA, configuration=told)
+        DeltaTable.create(str(coordinator.tables.target), schema, configuration=told)
         coordinator.ledger.append(lambda state: [begun_with(batch(0))])
         return cls(coordinator)
 
