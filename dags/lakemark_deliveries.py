@@ -7,16 +7,20 @@ where the sink stands, and so delivers what earlier ones could not.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
+import lakemark_metrics  # in plugins/, which Airflow puts on the path
 from airflow.sdk import DAG, Asset, task
 from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import TASKS, asked_by, work_on
 
 from include.control.deliveries import Deliverer
+from include.monitoring.sinks import facts_of
 from include.pipeline_file import Pipeline
+from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -42,12 +46,25 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
         @task(doc_md="Delivers all that the sink lacks. Safe to clear at any time.")
         def deliver(sink: str, dag_run: DagRunProtocol) -> JsonObject | None:
             with work_on(pipeline.name):
-                done = Deliverer(settings, pipeline, sink, asked_by(dag_run)).deliver()
+                try:
+                    done = Deliverer(settings, pipeline, sink, asked_by(dag_run)).deliver()
+                finally:  # also how far a sink is behind that does not answer
+                    send_lag(settings, pipeline, sink)
             return None if done is None else done.to_json()
 
         for name in pipeline.sinks:
             deliver.override(task_id=f"deliver_{name}")(name)
     return dag
+
+
+def send_lag(settings: Settings, pipeline: Pipeline, sink: str) -> None:
+    """Sends metrics, if they are on. No delivery fails because of them."""
+    if not lakemark_metrics.are_on():
+        return
+    with suppress(LakemarkError):
+        facts = facts_of(settings, pipeline, sink)
+        if facts.lag is not None:
+            lakemark_metrics.of_sink(pipeline.name, sink, facts.lag)
 
 
 globals().update(dags_of(Settings.from_environment(), build, "__deliver"))

@@ -10,6 +10,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 from include.control.lag import Lag
+from include.monitoring.sinks import SinkLag
 from include.protocol.json_data import JsonMapping
 
 
@@ -33,6 +34,13 @@ def of_lag(pipeline: str, lag: Lag) -> None:
     """Sends how many records are not in the table yet, and how old the oldest of them is."""
     stats.gauge(f"lakemark.lag_records.{pipeline}", lag.records)
     stats.gauge(f"lakemark.lag_seconds.{pipeline}", round(lag.seconds, 1))
+
+
+def of_sink(pipeline: str, sink: str, lag: SinkLag) -> None:
+    """Sends how far a sink is behind the lake."""
+    stats.gauge(f"lakemark.sink_lag_rows.{pipeline}.{sink}", lag.rows)
+    stats.gauge(f"lakemark.sink_lag_batches.{pipeline}.{sink}", lag.batches)
+    stats.gauge(f"lakemark.sink_lag_seconds.{pipeline}.{sink}", round(lag.seconds, 1))
 
 
 def are_on() -> bool:

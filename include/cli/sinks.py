@@ -84,7 +84,7 @@ def list_sinks(settings: Settings, options: argparse.Namespace) -> int:
 
     pipelines, good = named_pipelines(settings, options.pipeline)
     found = [facts_of(settings, pipeline, name) for pipeline in pipelines for name in pipeline.sinks]
-    lines = [f"{one.pipeline}/{one.name}  {one.system} {one.place}  {_state(one)}" for one in found]
+    lines = [f"{one.pipeline}/{one.name}  {one.system} {one.place}  {one.in_words}" for one in found]
     report(options, [one.to_json() for one in found], lines or ["no pipeline has a sink"])
     return 0 if good else 1
 
@@ -171,14 +171,6 @@ def _add(actions: Commands, name: str, command: Command, text: str) -> argparse.
     found = add_command(actions, name, command, text)
     found.add_argument("sink", nargs="?", help="the sink's name in the pipeline file; without it: all of them")
     return found
-
-
-def _state(one: SinkFacts) -> str:
-    if one.standing.paused is not None:
-        return f"paused: {one.standing.paused}"
-    if one.standing.problem is not None:
-        return "its last delivery failed"
-    return one.lag.in_words if one.lag is not None else "how far it is cannot be told"
 
 
 def _lines(one: SinkFacts) -> Iterator[str]:

@@ -88,6 +88,7 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
             f"  repair due: {', '.join(facts['mends'])} holds what no landed batch has left there; the next batch "
             "mends it, also without records"
         )
+    yield from (f"  sink {sink['name']}: {sink['in_words']}" for sink in facts["sinks"])
     yield from _proof_lines(facts)
     if pending := facts["pending"]:
         yield f"  batch {pending['batch_id']} is planned and not committed, attempts: {pending['attempts']}"

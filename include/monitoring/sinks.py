@@ -45,7 +45,17 @@ class SinkFacts:
     untold: str | None = None  # why
 
     def to_json(self) -> JsonObject:
-        return {**asdict(self), "standing": self.standing.to_json(), "lag": self.lag and asdict(self.lag)}
+        told = {"standing": self.standing.to_json(), "lag": self.lag and asdict(self.lag), "in_words": self.in_words}
+        return {**asdict(self), **told}
+
+    @property
+    def in_words(self) -> str:
+        """How it is, in one line."""
+        if self.standing.paused is not None:
+            return f"paused: {self.standing.paused}"
+        if self.standing.problem is not None:
+            return "its last delivery failed"
+        return self.lag.in_words if self.lag is not None else "how far it is cannot be told"
 
 
 def facts_of(settings: Settings, pipeline: Pipeline, name: str) -> SinkFacts:

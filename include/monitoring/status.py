@@ -10,6 +10,7 @@ from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.control.quarantine import Quarantine
 from include.monitoring.proofs import proof_facts
+from include.monitoring.sinks import facts_of
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, StoreAway
@@ -38,8 +39,9 @@ def status(
     (batch_id, table_version, committed_at, counts, quality), records (sums of the counts of the generation's batches),
     quarantine (records that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records
     (offsets that no committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why
-    both are null), proofs (what audits have proven, by table: see `proof_facts`), running (about an attempt that has
-    not ended; or null), problem (why the pipeline does not go on, and what to do; null if no problem is known).
+    both are null), proofs (what audits have proven, by table: see `proof_facts`), sinks (see `SinkFacts`), running
+    (about an attempt that has not ended; or null), problem (why the pipeline does not go on, and what to do; null if no
+    problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
     known = {} if known_away is None else known_away
@@ -75,6 +77,7 @@ def status(
         "lag_seconds": lag and round(lag.seconds, 1),
         "kafka": "answers" if away is None else f"{away.what}: {away.found}",
         "proofs": proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC)),
+        "sinks": [facts_of(settings, pipeline, name).to_json() for name in pipeline.sinks if found.is_known],
         "running": found.running,
         "problem": found.problem,
     }

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from include.control import deliveries
 from include.delivery.contract import Delivery
 from include.delivery.database import DatabaseSink
+from include.monitoring.status import status
 from include.protocol.errors import RetryableError, TerminalError
 from tests.support.delivered import DELIVER, KINDS, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
@@ -178,6 +179,8 @@ def test_a_delivery_that_fails_is_in_the_ledger(
             deliverer(stream).deliver()
     shown = command("sinks", "status", "p")
     assert shown.returncode == 1 and "its last delivery failed" in shown.stdout and "1 commits" in shown.stdout
+    [sink] = status(stream.coordinator.settings, stream.coordinator.pipeline)["sinks"]
+    assert (sink["in_words"], sink["lag"]["batches"]) == ("its last delivery failed", 1)
     assert deliverer(stream).deliver() is not None
     assert "it has everything" in command("sinks", "status", "p").stdout
 
