@@ -25,7 +25,6 @@ from tests.support.stream import Change, Stream
 from tests.support.without_kafka import COMMAND, command
 
 DELIVER = ("sinks", "deliver", "p", "app")
-POINTS = ("sink.taken", "sink.written", "sink.committed")
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,9 @@ def test_a_delete_is_a_record_without_a_value_or_with_a_flag(
         assert (gone.key, gone.value) == ('{"id":1}', value)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point", ["sink.written", *(pytest.param(p, marks=pytest.mark.slow) for p in ("sink.taken", "sink.committed"))]
+)
 def test_a_delivery_that_is_killed_or_stopped_is_ended_by_the_next(
     tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen], point: str
 ) -> None:
