@@ -14,7 +14,7 @@ from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, work_on
+from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, rows_changed, work_on
 
 from include.control.backfill_form import CANCEL, DISCARD, HELP, RANGES, discarded_by, number_to_cancel, request_of
 from include.control.backfill_preview import preview_lines
@@ -155,7 +155,10 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             log.info("backfill %s: %s chunks", planned.number, len(planned.chunks))
             return [planned.batch(n).key._asdict() for n in range(len(planned.chunks))]
 
-        @task(doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.")
+        @task(
+            outlets=rows_changed(pipeline),
+            doc_md="Makes sure that every chunk has landed; a new table takes the target's place here.",
+        )
         def finish(keys: list[dict[str, int]], done: object, dag_run: DagRunProtocol) -> list[JsonObject]:
             with work_on(pipeline.name):
                 number = -keys[0]["generation"]

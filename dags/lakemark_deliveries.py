@@ -1,7 +1,8 @@
 """One DAG `lakemark__NAME__deliver` for every valid file in include/pipelines/ with sinks: a task for each sink.
 
 It is a DAG of its own, so that a sink that does not answer never holds up a batch: no run of the pipeline waits for a
-delivery, and none fails with it. It runs after every run of the pipeline that has committed something. A task goes on
+delivery, and none fails with it. It runs after every run of the pipeline that has committed something, and after what
+changes rows beside them: backfills, restores. A task goes on
 where the sink stands, and so delivers what earlier ones could not.
 """
 
@@ -11,11 +12,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 import lakemark_metrics  # in plugins/, which Airflow puts on the path
-from airflow.sdk import DAG, Asset, task
+from airflow.sdk import DAG, Asset, AssetAny, task
 from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import TASKS, asked_by, work_on
+from lakemark_tasks import TASKS, asked_by, rows_changed, work_on
 
 from include.control.deliveries import Deliverer
 from include.monitoring.sinks import facts_of
@@ -34,7 +35,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
         dag_id=f"{DAG_PREFIX}{pipeline.name}__deliver",
         description=f"Delivers what lands in {pipeline.target.table} to its sinks.",
         doc_md=__doc__,
-        schedule=[Asset(pipeline.target.table)],
+        schedule=AssetAny(Asset(pipeline.target.table), *rows_changed(pipeline)),
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,

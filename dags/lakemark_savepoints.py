@@ -11,9 +11,9 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of
+from lakemark_dags import dags_of  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, work_on  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, rows_changed, work_on
 
 from include.pipeline_file import Pipeline
 from include.protocol.errors import TerminalError
@@ -85,7 +85,9 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 answer("\n".join(["Only a preview:", *lines]))
             return None if params["only_preview"] else lines
 
-        @task(doc_md="Does it. Safe to clear: a run does nothing twice.", **ON_SPARK)  # an audit may ask Spark
+        @task(  # an audit may ask Spark
+            outlets=rows_changed(pipeline), doc_md="Does it. Safe to clear: a run does nothing twice.", **ON_SPARK
+        )
         def act(params: dict, dag_run: DagRunProtocol) -> JsonObject:
             if params["what"] == REHEARSE:
                 return _rehearse(settings, pipeline, params["savepoint"])

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_connections  # noqa: F401, makes them known
 import lakemark_metrics
-from airflow.sdk import get_current_context
+from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
@@ -20,6 +20,7 @@ from structlog.contextvars import bind_contextvars
 
 from include.jobs.report import told
 from include.lake.lakes import verify_lives
+from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
@@ -64,6 +65,12 @@ def classed() -> Iterator[None]:
         if isinstance(error, TerminalError):
             raise AirflowFailException(str(error)) from None
         raise
+
+
+def rows_changed(pipeline: Pipeline) -> list[Asset]:
+    """What a task sends that changes rows of the target beside the pipeline's runs: deliveries to sinks wait for it."""
+    name = pipeline.name
+    return [Asset(f"{name}: rows have changed", f"lakemark-changed://{name}")] if pipeline.sinks else []
 
 
 def this_try() -> str:

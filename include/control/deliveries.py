@@ -119,6 +119,8 @@ class Deliverer:
             done.progress = sink.progress()
             if (target := self._target()) is None:
                 return None
+            if done.progress is not None and not is_all:
+                self._verify_shape(done.progress)
             if is_all:
                 now = standing_at(target.table_id, target.version, self._commits(target))
             else:
@@ -155,8 +157,8 @@ class Deliverer:
     def _deliver(self, done: Delivered, as_it_is: bool) -> None:
         with taken(self.settings, self.pipeline, self.name) as sink:
             done.progress = sink.progress()
-            if not as_it_is and done.progress is not None:
-                verify_goes_on(done.progress.shape, self._shape, self._grows, where=self.where, anew=self._anew)
+            if done.progress is not None and not as_it_is:
+                self._verify_shape(done.progress)
             while (target := self._target()) is not None:
                 match self._all_of(target) if as_it_is else self._due(target, done.progress):
                     case Fill(now):
@@ -200,6 +202,11 @@ class Deliverer:
         done.rows += rows
         self.say(f"{self.where}: {rows:,} rows of {delivery.now.in_words}")
         return delivery.now
+
+    def _verify_shape(self, progress: Progress) -> None:
+        """Raises TerminalError: see `verify_goes_on`."""
+        grows = not self.pipeline.sinks[self.name].columns
+        verify_goes_on(progress.shape, self._shape, grows, where=self.where, anew=self._anew)
 
     @property
     def _anew(self) -> str:
@@ -255,10 +262,6 @@ class Deliverer:
         sink = self.pipeline.sinks[self.name]
         columns = {column.name: ".".join(column.path) for column in sink_columns(self.pipeline, sink)}
         return SinkShape(sink.place.in_words, columns)
-
-    @property
-    def _grows(self) -> bool:
-        return not self.pipeline.sinks[self.name].columns
 
     @property
     def _seen(self) -> str:

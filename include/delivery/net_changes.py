@@ -15,10 +15,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from include.lake.damage import on_one_line
 from include.lake.row_changes import RowChanges
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, VALID_FROM
 from include.pipeline_file.sink_columns import SinkColumn
+from include.protocol.errors import RetryableError, TerminalError
 
 _MEMORY = "1GB"
 _ROWS_AT_ONCE = 100_000
@@ -100,10 +102,11 @@ def net_changes(
         table: the columns of the table, as Arrow has them. seen: SQL condition for the rows that readers should see.
 
     Raises:
-        TerminalError, TableDamaged: see `RowChanges.gone`.
+        TerminalError, TableDamaged: see `RowChanges.gone`. RetryableError: they do not fit into this machine's memory
+            and its folder for temporary files.
     """
     columns = tuple(columns)
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
         database.execute(f"SET temp_directory = {sql_text(folder)}")
         is_copied = changes.may_hold_copies
@@ -119,6 +122,30 @@ def net_changes(
         database.execute(f"CREATE VIEW written AS SELECT * FROM come {without_copies}")
         database.execute(f"CREATE VIEW removed AS SELECT {keys} FROM gone EXCEPT SELECT {keys} FROM come")
         yield NetChanges(columns, database, Path(folder))
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What the database says, as Lakemark's errors."""
+    try:
+        yield
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise RetryableError(
+            what="the rows of a delivery do not fit into this machine",
+            where=tempfile.gettempdir(),
+            expected=f"{_MEMORY} of memory, and space for the rest of the rows in that folder",
+            found=on_one_line(error),
+            action="make space there, or name another folder in TMPDIR; then run the same again",
+        ) from error
+    except duckdb.Error as error:
+        raise TerminalError(
+            what="the rows of a delivery cannot be brought into the form of the sink",
+            where="include/delivery/net_changes.py",
+            expected="values that can be written as texts",
+            found=type(error).__name__,
+            action="leave the delivery out (docs/sinks.md, `skip`), and report this with the evidence",
+            evidence=on_one_line(error),
+        ) from error
 
 
 def _value(column: SinkColumn, table: pa.Schema) -> str:

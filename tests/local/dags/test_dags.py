@@ -88,8 +88,10 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
         path, arguments = encode_trigger(watcher.trigger).values()
         assert path == "lakemark_on_data.OnData"
         assert (arguments["pipeline"], arguments["records"], arguments["seconds"]) == (name, *thresholds)
-    [landed] = schedules["lakemark__delivered__deliver"]  # no run of the pipeline waits for it
-    assert landed.uri == "lake://silver/delivered"
+    waits_for = schedules["lakemark__delivered__deliver"].objects  # no run of the pipeline waits for it
+    assert [asset.uri for asset in waits_for] == ["lake://silver/delivered", "lakemark-changed://delivered/"]
+    for dag_id, task_id in {"backfill": "finish", "savepoint": "act"}.items():
+        assert loaded.dags[f"lakemark__delivered__{dag_id}"].get_task(task_id).outlets == [waits_for[1]]
     assert [t.task_id for t in loaded.dags["lakemark__delivered__deliver"].tasks] == ["deliver_app"]
     merge = dag.get_task("merge")
     assert merge.pool == "lakemark_spark"
