@@ -1,4 +1,4 @@
-"""`lakemark sinks create | list | status | deliver | pause | resume | skip`: the systems that get what lands."""
+"""`lakemark sinks create | list | status | deliver | test | pause | resume | skip`: the systems that get what lands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from include.cli.output import (
     Command,
     Commands,
+    a_count,
     add_command,
     add_command_for_all,
     add_reason,
+    argument,
     named_pipeline,
     named_pipelines,
     report,
@@ -36,6 +38,12 @@ def add_sinks_command(commands: Commands) -> None:
     _add(actions, "status", status, "one pipeline's sinks: what each has got, and what it lacks")
     deliver_ = _add(actions, "deliver", deliver, "deliver what waits")
     deliver_.add_argument("--snapshot", action="store_true", help="the table as it is now, in place of what they have")
+    test_ = add_command(actions, "test", test, "deal batches, kills and zombies to a class of your own")
+    test_.add_argument("sink", help="the sink's name in the pipeline file")
+    test_.add_argument(
+        "--rounds", type=argument(a_count), default=30, metavar="N", help="how many batches (default 30)"
+    )
+    test_.add_argument("--seed", type=int, default=1, help="of the dice")
     for name, command, text in (
         ("pause", pause, "deliver nothing to a sink until it is resumed"),
         ("resume", resume, "end a pause"),
@@ -126,6 +134,27 @@ def deliver(settings: Settings, options: argparse.Namespace) -> int:
             facts.append({"sink": name, **done.to_json()})
     report(options, facts, lines)
     return 0 if good else 1
+
+
+def test(settings: Settings, options: argparse.Namespace) -> int:
+    from random import Random
+
+    from include.control.sink_decisions import named_sinks
+    from include.delivery.conformance import Conformance
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    [name] = named_sinks(pipeline, options.sink)
+    place = pipeline.sinks[name].python
+    if place is None:
+        say(f"{name} is {pipeline.sinks[name].system}: Lakemark's own tests deal the same to it; this is for `python`")
+        return 2
+    found = Conformance(settings, place, name, rounds=options.rounds, dice=Random(options.seed), say=say)
+    found.run()
+    lines = [*found.findings] or [f"{found.faults} faults in {options.rounds} batches: each took effect once"]
+    if not found.can_be_read:
+        lines.append("not tested: what the sink holds. Give the class a method `read()` that yields its rows")
+    report(options, {"faults": found.faults, "findings": found.findings, "read": found.can_be_read}, lines)
+    return 1 if found.findings else 0
 
 
 def pause(settings: Settings, options: argparse.Namespace) -> int:

@@ -125,6 +125,17 @@ def net_changes(
 
 
 @contextmanager
+def given_changes(written: pa.Table, removed: pa.Table, columns: Sequence[SinkColumn]) -> Iterator[NetChanges]:
+    """Changes that somebody has made up. Args: written, removed: with the columns' names; of the key alone."""
+    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+        for name, rows in {"written": written, "removed": removed}.items():
+            database.register("given", rows)
+            database.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+            database.unregister("given")
+        yield NetChanges(tuple(columns), database, Path(folder))
+
+
+@contextmanager
 def _in_words() -> Iterator[None]:
     """What the database says, as Lakemark's errors."""
     try:

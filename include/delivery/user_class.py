@@ -22,6 +22,7 @@ from include.fault_points import fault_point
 from include.lake.damage import on_one_line
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import sink_columns
+from include.pipeline_file.sinks import UserClass
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.progress import Progress
 from include.settings import Settings
@@ -132,6 +133,17 @@ class UserClassSink:
             found = type(error).__name__
             action = f"correct the class, or what it writes to; {self.skip}"
             raise refuses(self.where, found, action, evidence=on_one_line(error)) from error
+
+
+def made(settings: Settings, place: UserClass, pipeline: str, sink: str) -> UserSink:
+    """An object of a user's class. Raises TerminalError: there is no such class, or it cannot be made."""
+    where = f"{pipeline}, sink {sink} ({place.in_words})"
+    makes = _class_in(settings.sinks / place.file, place.class_, where)
+    try:
+        return makes(dict(place.options), pipeline, sink)
+    except Exception as error:
+        expected = f"{place.class_}(options, pipeline, sink)"
+        raise _unfit(where, expected, f"{type(error).__name__}: {error}") from error
 
 
 def _text(progress: Progress | None) -> str | None:

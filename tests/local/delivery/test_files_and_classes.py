@@ -135,6 +135,37 @@ def test_the_example_of_a_users_class_has_what_the_table_has(tmp_path: Path, mon
     assert rows_of(database) == stream.rows
 
 
+_LOCK, _STEP = 'execute("BEGIN IMMEDIATE")', 'execute("SELECT 1")'
+BROKEN = {  # what makes the example wrong, and what is found then
+    "it does not compare": ({"if self.progress() != batch.after:": "if False:"}, "does not compare"),
+    "each statement is a step": (
+        {_LOCK: _STEP, 'execute("COMMIT")': _STEP, 'execute("ROLLBACK")': _STEP},
+        "do not move together",
+    ),
+    "the progress is kept for another": ({"(*self._of, progress))": '("x", "y", progress))'}, "do not move together"),
+}
+
+
+def test_the_kit_finds_nothing_wrong_with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class_of(tmp_path, monkeypatch)
+    done = command("sinks", "test", "p", "app", "--rounds", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "each took effect once" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", BROKEN)
+def test_the_kit_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    source = (PROJECT_ROOT / "include" / "sinks" / "audit_log.py").read_text()
+    changes, told = BROKEN[wrong]
+    for old, new in changes.items():
+        assert old in source
+        source = source.replace(old, new)
+    class_of(tmp_path, monkeypatch, source)
+    done = command("sinks", "test", "p", "app", "--rounds", "30")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert told in done.stdout
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [

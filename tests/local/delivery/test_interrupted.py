@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
 from tests.support.without_kafka import COMMAND, command
 
+_OTHERS = ("sink.taken", "sink.committed")
+
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_delivery_that_is_killed_is_ended_by_the_next(
@@ -36,7 +39,7 @@ def test_a_delivery_that_is_killed_is_ended_by_the_next(
     assert server.held() == stream.rows
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", ["sink.written", *(pytest.param(p, marks=pytest.mark.slow) for p in _OTHERS)])
 def test_a_delivery_that_was_stopped_loses_the_sink_and_changes_nothing_later(
     tmp_path: Path,
     server: SinkServer,
@@ -152,3 +155,24 @@ def test_a_weaker_guarantee_orders_rows_and_progress(
     assert command(*DELIVER, fault=point).returncode == -signal.SIGKILL
     assert command(*DELIVER).returncode == 0
     assert (server.held() == stream.rows) is right
+
+
+@pytest.mark.slow
+def test_a_sink_that_was_away_for_sixty_batches_gets_them_all_in_order(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No batch waits for it: what lands asks no sink."""
+    stream = stream_of(tmp_path, server, monkeypatch, begin="start")
+    server.stop()
+    for _ in range(60):
+        stream.land()
+    with pytest.raises(RetryableError, match="does not answer"):
+        deliverer(stream).deliver()
+    assert deliverer(stream).standing.problem is not None
+    server.start()
+    told: list[str] = []
+    done = replace(deliverer(stream), say=told.append).deliver()
+    assert done is not None and done.deliveries == 60
+    order = [f"version {number} of" for number in range(1, 61)]
+    assert [expected in text for expected, text in zip(order, told, strict=True)] == [True] * 60
+    assert server.held() == stream.rows

@@ -1,0 +1,265 @@
+"""`lakemark sinks test`: does a class of a user's own keep what exactly once asks of it?
+
+It deals made-up batches to the class, each by a process of its own, and kills or stops many of them. After each, a new
+object of the class says where the sink stands, and what it holds if it can. So it finds a class that keeps rows and
+progress apart, that does not compare before it writes, or that a process from before can still change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+import psutil
+import pyarrow as pa
+
+from include.delivery.contract import Delivery
+from include.delivery.net_changes import given_changes
+from include.delivery.user_class import Overtaken, UserBatch, UserSink, made
+from include.pipeline_file.sink_columns import SinkColumn
+from include.pipeline_file.sinks import UserClass
+from include.protocol.json_data import JsonObject
+from include.protocol.progress import Progress
+from include.settings import Settings
+
+PIPELINE = "lakemark_test"  # whose sink it is meanwhile: what the class keeps for others is not touched
+_COLUMNS = (SinkColumn("id", ("id",), "BIGINT", True), SinkColumn("text", ("text",), "STRING", False))
+_KEYS, _ROWS = 200, 60
+_SECONDS = 60.0  # for one delivery
+_START, _ROWS_READ, _END = "killed at its start", "killed once it had read the rows", "killed at its end"
+_FAULTS = ("none", _START, "killed", "stopped", _ROWS_READ, _END)
+State = dict[int, str]  # text by id
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A batch that is made up, and what the sink holds before and after it."""
+
+    number: int
+    written: State
+    removed: tuple[int, ...]
+    before: State
+    is_snapshot: bool = False
+
+    @property
+    def after(self) -> State:
+        kept = {} if self.is_snapshot else {key: text for key, text in self.before.items() if key not in self.removed}
+        return {**kept, **self.written}
+
+    @property
+    def texts(self) -> tuple[str | None, str]:
+        """What `progress` says before and after it."""
+        return (None if self.number == 0 else _progress(self.number - 1)), _progress(self.number)
+
+    def deliver(self, sink: UserSink, after: str | None, kind: type[UserBatch] = UserBatch) -> None:
+        """Deals it to an object of the class. Args: after: what the sink shall compare. kind: of the batch."""
+        written = pa.table({"id": [*self.written], "text": [*self.written.values()]}, pa.schema(_TYPES))
+        removed = pa.table({"id": [*self.removed]}, pa.schema(_TYPES[:1]))
+        with given_changes(written, removed, _COLUMNS) as changes:
+            delivery = Delivery(None, _standing(self.number), changes, self.is_snapshot)
+            sink.deliver(kind(("id",), after, self.is_snapshot, delivery), self.texts[1])
+
+
+_TYPES = [("id", pa.int64()), ("text", pa.string())]
+
+
+class _Deadly(UserBatch):
+    """A batch whose process dies once its rows are read: with what the class has written of them, and without the end
+    of its one step."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        yield from super().rows()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Conformance:
+    """One run.
+
+    Args:
+        rounds: batches that are dealt. say: is told how far it is.
+    """
+
+    settings: Settings
+    place: UserClass
+    name: str  # the sink's
+    rounds: int
+    dice: Random
+    say: Say
+    findings: list[str] = field(default_factory=list)
+    faults: int = 0
+    _zombies: list[tuple[Given, subprocess.Popen[bytes]]] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Fills `findings`. Raises TerminalError: there is no such class, or it cannot be made."""
+        state: State = {}
+        try:
+            if (found := self._ask(lambda sink: sink.progress())) is not None:
+                told = f"the sink has batches of an earlier test: remove what it keeps for {PIPELINE}"
+                self.findings.append(f"{told}; it says {found}")
+                return
+            for number in range(self.rounds):
+                given = self._given(number, state)
+                self._verify_compares(given)
+                self._deal(given)
+                state = given.after
+                self._wake(given)
+                if self.findings:
+                    return
+                self.say(f"{number + 1} of {self.rounds} batches, {self.faults} faults")
+        finally:
+            for _, zombie in self._zombies:
+                with suppress(psutil.NoSuchProcess):
+                    psutil.Process(zombie.pid).kill()
+
+    @property
+    def can_be_read(self) -> bool:
+        """Whether the class says what it holds."""
+        return self._ask(lambda sink: hasattr(sink, "read"))
+
+    def _given(self, number: int, state: State) -> Given:
+        keys = self.dice.sample(range(_KEYS), _ROWS)
+        written = {key: f"batch {number} row {key} {self.dice.random()}" for key in keys[: _ROWS // 2]}
+        removed = tuple(key for key in keys[_ROWS // 2 :] if key in state)
+        return Given(number, written, removed, dict(state), is_snapshot=number % 10 == 9)
+
+    def _deal(self, given: Given) -> None:
+        """Deals a batch until the sink has it. Most tries meet a fault; the fifth one does not."""
+        for turn in range(5):
+            fault = self.dice.choice(_FAULTS) if turn < 4 else "none"
+            self.faults += fault != "none"
+            self._tried(given, fault)
+            if self._look(given, f"after a process that was {fault}" if fault != "none" else "after a delivery"):
+                return
+            if self.findings:
+                return
+        self.findings.append(f"batch {given.number}: a delivery that nothing has disturbed leaves no progress")
+
+    def _tried(self, given: Given, fault: str) -> None:
+        """One process that delivers the batch; the fault comes at any moment."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "include.delivery.conformance", self._told(given, fault)],
+            env={**os.environ, **self.settings.child_environment()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()  # it begins to deliver
+        if fault in ("killed", "stopped"):
+            time.sleep(self.dice.random() * 0.05)
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
+        if fault == "stopped" and process.poll() is None:
+            self._zombies.append((given, process))
+            return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_SECONDS)
+            return
+        process.kill()
+        self.findings.append(f"batch {given.number}: a delivery has not ended within {_SECONDS:.0f} s")
+
+    def _told(self, given: Given, fault: str) -> str:
+        told: JsonObject = {
+            "place": self.place.model_dump(by_alias=True),
+            "sink": self.name,
+            "given": [given.number, list(given.written.items()), given.removed, given.is_snapshot],
+            "fault": fault,
+        }
+        return json.dumps(told)
+
+    def _look(self, given: Given, when: str) -> bool:
+        """Whether the sink has the batch, by a new object of the class; the rows must say the same."""
+        found = self._ask(lambda sink: sink.progress())
+        before, after = given.texts
+        if found not in (before, after):
+            told = f"neither what came before batch {given.number} nor it"
+            self.findings.append(f"{when}, `progress` says {found}, {told}")
+            return False
+        held = self._ask(_rows)
+        right = given.after if found == after else given.before
+        if held is not None and held != right:
+            wrong = sum(held.get(key) != right.get(key) for key in {*held, *right})
+            there = "there" if found == after else "not there"
+            self.findings.append(
+                f"{when}, `progress` says that batch {given.number} is {there}, and {wrong} rows are otherwise: rows "
+                "and progress do not move together"
+            )
+        return found == after
+
+    def _verify_compares(self, given: Given) -> None:
+        """A batch for another progress than the sink's must change nothing."""
+
+        def deal(sink: UserSink) -> bool:
+            try:
+                given.deliver(sink, "another progress")
+            except Overtaken:
+                return True
+            return False
+
+        if not self._ask(deal):
+            told = "a batch whose `after` is not the sink's progress was taken"
+            self.findings.append(f"{told}: `deliver` does not compare")
+        elif self._ask(lambda sink: sink.progress()) != given.texts[0]:
+            self.findings.append("a batch that was refused by Overtaken has changed the progress")
+
+    def _wake(self, newest: Given) -> None:
+        """Lets processes go on that were stopped before later batches: they must change nothing any more."""
+        while self._zombies and self.dice.random() < 0.7:
+            given, zombie = self._zombies.pop(0)
+            zombie.send_signal(signal.SIGCONT)
+            with suppress(subprocess.TimeoutExpired):
+                zombie.wait(_SECONDS)
+            self._look(newest, f"after a process of batch {given.number} that was stopped, and woke up,")
+
+    def _ask(self, what: Callable[[UserSink], T]) -> T:
+        """Asks a new object of the class."""
+        sink = made(self.settings, self.place, PIPELINE, self.name)
+        try:
+            return what(sink)
+        finally:
+            sink.close()
+
+
+def _rows(sink: UserSink) -> State | None:
+    """What the sink holds; None: it does not say."""
+    read: Callable[[], Iterable[Mapping[str, object]]] | None = getattr(sink, "read", None)
+    return None if read is None else {int(str(row["id"])): str(row["text"]) for row in read()}
+
+
+def _progress(number: int) -> str:
+    return json.dumps(_standing(number).to_json(), sort_keys=True)
+
+
+def _standing(number: int) -> Progress:
+    return Progress("test", number, 1, number)
+
+
+def main(told: str) -> None:
+    """Deals one batch, for `Conformance._tried`."""
+    given = json.loads(told)
+    number, written, removed, is_snapshot = given["given"]
+    batch = Given(number, dict(written), tuple(removed), before={}, is_snapshot=is_snapshot)
+    sink = made(Settings.from_environment(), UserClass.model_validate(given["place"]), PIPELINE, given["sink"])
+    if given["fault"] == _START:
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("delivers", flush=True)
+    with suppress(Overtaken):
+        batch.deliver(sink, batch.texts[0], _Deadly if given["fault"] == _ROWS_READ else UserBatch)
+    if given["fault"] == _END:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sink.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
