@@ -35,7 +35,11 @@ def sinks(pipeline: Pipeline) -> Iterator[Follower]:
 def _because(sink: Sink) -> str:
     match sink.guarantee:
         case "exactly_once":
-            return "each commit of the target in one transaction with its progress, which is compared first"
+            readers = "; readers must be read_committed: others see records of aborted transactions"
+            return (
+                "each commit of the target in one transaction with its progress, which is compared first"
+                f"{readers if sink.kafka is not None else ''}"
+            )
         case "at_least_once":
             return "each commit of the target, then its progress: a delivery that is killed in between comes again"
         case "at_most_once":
