@@ -129,8 +129,8 @@ def deliver(settings: Settings, options: argparse.Namespace) -> int:
             lines.append(f"{name}: paused: {deliverer.standing.paused}")
             facts.append({"sink": name, "paused": deliverer.standing.paused})
         else:
-            stands = done.progress.in_words if done.progress is not None else "nothing has landed yet"
-            lines.append(f"{name}: {done.rows:,} rows in {done.deliveries:,} deliveries; it has {stands}")
+            stands = "nothing has landed yet" if done.progress is None else f"it has {done.progress.in_words}"
+            lines.append(f"{name}: {done.rows:,} rows in {done.deliveries:,} deliveries; {stands}")
             facts.append({"sink": name, **done.to_json()})
     report(options, facts, lines)
     return 0 if good else 1

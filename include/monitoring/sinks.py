@@ -26,7 +26,7 @@ class SinkLag:
     @property
     def in_words(self) -> str:
         if not self.batches:
-            return "it has everything"
+            return "nothing waits for it"
         return f"it lacks {self.batches:,} commits with {self.rows:,} rows, the oldest {self.seconds:,.0f} s old"
 
 
