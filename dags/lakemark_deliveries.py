@@ -1,9 +1,9 @@
-"""One DAG `lakemark__NAME__deliver` for every valid file in include/pipelines/ with sinks: a task for each sink.
+"""One DAG `lakemark__NAME__deliver__SINK` for every sink of a valid file in include/pipelines/.
 
-It is a DAG of its own, so that a sink that does not answer never holds up a batch: no run of the pipeline waits for a
+It is a DAG of its own, so that a sink that does not answer never holds up a batch, or another sink: no run waits for a
 delivery, and none fails with it. It runs after every run of the pipeline that has committed something, and after what
-changes rows beside them: backfills, restores. A task goes on
-where the sink stands, and so delivers what earlier ones could not.
+changes rows beside them: backfills, restores. It goes on where the sink stands, and so delivers what earlier runs could
+not.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from include.settings import Settings
 _DAY = 24 * 12  # retries: with the longest delay between two of them, a day
 
 
-def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
-    if not pipeline.sinks:
-        return None
+def build(pipeline: Pipeline, settings: Settings) -> list[DAG]:
+    return [build_of(pipeline, settings, sink) for sink in pipeline.sinks]
+
+
+def build_of(pipeline: Pipeline, settings: Settings, sink: str) -> DAG:
     with DAG(
-        dag_id=f"{DAG_PREFIX}{pipeline.name}__deliver",
-        description=f"Delivers what lands in {pipeline.target.table} to its sinks.",
+        dag_id=f"{DAG_PREFIX}{pipeline.name}__deliver__{sink}",
+        description=f"Delivers what lands in {pipeline.target.table} to the sink {sink}.",
         doc_md=__doc__,
         schedule=AssetAny(Asset(pipeline.target.table), *rows_changed(pipeline)),
         start_date=datetime(2024, 1, 1),
@@ -45,7 +47,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
     ) as dag:
 
         @task(doc_md="Delivers all that the sink lacks. Safe to clear at any time.")
-        def deliver(sink: str, dag_run: DagRunProtocol) -> JsonObject | None:
+        def deliver(dag_run: DagRunProtocol) -> JsonObject | None:
             with work_on(pipeline.name):
                 try:
                     done = Deliverer(settings, pipeline, sink, asked_by(dag_run)).deliver()
@@ -53,8 +55,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
                     send_lag(settings, pipeline, sink)
             return None if done is None else done.to_json()
 
-        for name in pipeline.sinks:
-            deliver.override(task_id=f"deliver_{name}")(name)
+        deliver()
     return dag
 
 

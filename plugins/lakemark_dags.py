@@ -14,14 +14,14 @@ from include.pipeline_file import Pipeline, load_pipelines
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
-Build = Callable[[Pipeline, Settings], DAG | None]
+Build = Callable[[Pipeline, Settings], DAG | list[DAG] | None]
 
 
 def dags_of(settings: Settings, build: Build, suffix: str = "") -> dict[str, DAG]:
     """The DAGs of all valid files, by DAG id.
 
     Args:
-        build: makes the DAG of one pipeline; None if the pipeline has none.
+        build: makes the DAG of one pipeline, or several; None if the pipeline has none.
         suffix: of the DAG ids, after the pipeline's name.
     """
     return {dag.dag_id: dag for dag in _built(settings, build, suffix)}
@@ -30,12 +30,11 @@ def dags_of(settings: Settings, build: Build, suffix: str = "") -> dict[str, DAG
 def _built(settings: Settings, build: Build, suffix: str) -> Iterator[DAG]:
     for pipeline in _pipelines_to_parse(settings):
         try:
-            dag = build(pipeline, settings)
+            made = build(pipeline, settings)
         except Exception as error:  # whatever it is, the other pipelines must run on
             log.exception("the DAG of %s could not be built", pipeline.name)
-            dag = _stand_in(f"{DAG_PREFIX}{pipeline.name}{suffix}", f"{type(error).__name__}: {error}")
-        if dag is not None:
-            yield dag
+            made = _stand_in(f"{DAG_PREFIX}{pipeline.name}{suffix}", f"{type(error).__name__}: {error}")
+        yield from made if isinstance(made, list) else filter(None, [made])
 
 
 def _pipelines_to_parse(settings: Settings) -> list[Pipeline]:

@@ -55,7 +55,8 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
     )
     pipeline_file(tmp_path, "after", schedule={"tables": ["lake://silver/orders"]})
     database = {"host": "db", "database": "d", "username": "u", "table": "t"}
-    pipeline_file(tmp_path, "delivered", sinks={"app": {"postgresql": database}})
+    sinks = {"app": {"postgresql": database}, "out": {"kafka": {"topic": "out"}}}
+    pipeline_file(tmp_path, "delivered", sinks=sinks)
     pipeline_file(tmp_path, "refunds", quality={"table": {"suite": "refunds_table", "schedule": "0 6 * * *"}})
     loaded = bag()
     assert loaded.import_errors == {}
@@ -65,7 +66,7 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
         *(f"lakemark__{n}{kind}" for n in names for kind in KINDS),
         "lakemark__refunds__checks",
         "lakemark__big__rehearsal",
-        "lakemark__delivered__deliver",
+        *(f"lakemark__delivered__deliver__{sink}" for sink in sinks),  # none waits for another
     }
     dag = loaded.dags["lakemark__orders"]
     assert dag.max_active_runs == 1
@@ -88,11 +89,10 @@ def test_every_pipeline_file_is_a_dag(bag, tmp_path: Path, monkeypatch: pytest.M
         path, arguments = encode_trigger(watcher.trigger).values()
         assert path == "lakemark_on_data.OnData"
         assert (arguments["pipeline"], arguments["records"], arguments["seconds"]) == (name, *thresholds)
-    waits_for = schedules["lakemark__delivered__deliver"].objects  # no run of the pipeline waits for it
+    waits_for = schedules["lakemark__delivered__deliver__app"].objects  # no run of the pipeline waits for it
     assert [asset.uri for asset in waits_for] == ["lake://silver/delivered", "lakemark-changed://delivered/"]
     for dag_id, task_id in {"backfill": "finish", "savepoint": "act"}.items():
         assert loaded.dags[f"lakemark__delivered__{dag_id}"].get_task(task_id).outlets == [waits_for[1]]
-    assert [t.task_id for t in loaded.dags["lakemark__delivered__deliver"].tasks] == ["deliver_app"]
     merge = dag.get_task("merge")
     assert merge.pool == "lakemark_spark"
     weights = []
