@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from include.delivery.contract import Delivery
 from include.delivery.sink_table import SinkTable
-from include.delivery.trouble import overtaken, under_way
+from include.delivery.trouble import overtaken, taken_by, under_way
 from include.fault_points import fault_point
 from include.protocol.progress import Progress
 
@@ -91,6 +91,8 @@ class DatabaseSink(ABC):
         """Sets the progress, if it is where the delivery expects it."""
         if (found := self.found(is_locked=True)) != delivery.after:
             raise overtaken(self.table.where, delivery.after, found)
+        if found is None and (other := self.other_writer()) is not None:
+            raise taken_by(self.table.where, other, f"{self.table.pipeline}.yaml")
         self.set_progress(delivery.now)
 
     @abstractmethod
@@ -124,6 +126,10 @@ class DatabaseSink(ABC):
     @abstractmethod
     def found(self, is_locked: bool = False) -> Progress | None:
         """Where the sink stands. Args: is_locked: until the transaction's end, nobody else may change it."""
+
+    @abstractmethod
+    def other_writer(self) -> str | None:
+        """The pipeline and the sink that deliver into this table already, if it is another one."""
 
     @abstractmethod
     def set_progress(self, now: Progress) -> None:

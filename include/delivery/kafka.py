@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from include.delivery.contract import Delivery
 from include.delivery.sink_topic import SinkTopic
-from include.delivery.trouble import outcome_unknown, overtaken, refuses, unreachable
+from include.delivery.trouble import outcome_unknown, overtaken, refuses, taken_by, unreachable
 from include.fault_points import fault_point
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
@@ -218,11 +218,7 @@ def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | N
         if key is None or value is None:
             continue
         if key.decode() != own:
-            raise refuses(
-                topic.where,
-                f"the progress of {key.decode()}: another sink delivers to this topic",
-                "deliver into a topic apart: one sink writes a topic",
-            )
+            raise taken_by(topic.where, key.decode(), f"{topic.pipeline}.yaml")
         told: JsonObject = json.loads(value)
         told.pop("published_at")
         found = Progress.from_json(told)

@@ -108,8 +108,13 @@ class MysqlSink(DatabaseSink):
     def found(self, is_locked: bool = False) -> Progress | None:
         lock = " FOR UPDATE" if is_locked else ""
         query = f"SELECT {_names(OF_PROGRESS)} FROM {self._progress_table} WHERE pipeline = %s AND sink = %s{lock}"
-        found = self.connection.all(query, (self.table.pipeline, self.table.name))
+        found = self.connection.all(query, self._own)
         return Progress(*found[0]) if found else None
+
+    def other_writer(self) -> str | None:
+        query = f"SELECT pipeline, sink FROM {self._progress_table} WHERE into_table = %s"
+        found = self.connection.all(f"{query} AND (pipeline <> %s OR sink <> %s)", (self.table.in_words, *self._own))
+        return "/".join(map(str, found[0])) if found else None
 
     def set_progress(self, now: Progress) -> None:
         names = ("pipeline", "sink", "into_table", *OF_PROGRESS)
@@ -221,6 +226,10 @@ class MysqlSink(DatabaseSink):
             self.connection.rollback()
         except pymysql.err.Error:  # the connection is gone, and the transaction with it
             return
+
+    @property
+    def _own(self) -> tuple[str, str]:
+        return self.table.pipeline, self.table.name
 
     @property
     def _lock(self) -> str:

@@ -99,6 +99,12 @@ class PostgresqlSink(DatabaseSink):
         found = self._all(query, [self.table.pipeline, self.table.name])
         return Progress(*found[0]) if found else None  # type: ignore[arg-type]  # the table's columns are typed
 
+    def other_writer(self) -> str | None:
+        query = sql.SQL("SELECT pipeline || '/' || sink FROM {} WHERE into_table = %s AND (pipeline, sink) <> (%s, %s)")
+        own = [self.table.in_words, self.table.pipeline, self.table.name]
+        found = self._all(query.format(self._progress_table), own)
+        return str(found[0][0]) if found else None
+
     def set_progress(self, now: Progress) -> None:
         query = sql.SQL(
             "INSERT INTO {table} AS p (pipeline, sink, into_table, {names}) VALUES (%s, %s, %s, {places}) "

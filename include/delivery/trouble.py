@@ -62,6 +62,19 @@ def refuses_login(where: str, login: DatabaseLogin, found: str) -> TerminalError
     )
 
 
+def taken_by(where: str, other: str, file: str) -> TerminalError:
+    """The error of a sink into which another one delivers. Args: other: its pipeline and its name. file: of this one's
+    pipeline."""
+    return TerminalError(
+        what="another sink delivers there",
+        where=where,
+        expected="a place that no other sink writes",
+        found=f"that of {other}",
+        action=f"let `sinks` in {file} name a place of its own (the file of a clone still names those of the pipeline "
+        "that it was made from)",
+    )
+
+
 def refuses(where: str, found: str, action: str, evidence: str = "") -> TerminalError:
     """The error of a sink that refuses what it gets. Args: evidence: may quote values of rows."""
     return TerminalError(
