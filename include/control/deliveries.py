@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
-
 from include.delivery.contract import Delivery, WriteAheadSink
 from include.delivery.net_changes import net_changes
 from include.delivery.opening import taken
@@ -135,24 +133,16 @@ class Deliverer:
         self._record(done, None, reason)
         return done.progress
 
-    def undelivered(self, progress: Progress | None) -> Follow | Fill | Leave:
-        """What a sink still has to get that stands there. Raises TerminalError: see `due`."""
-        target = self._target()
-        return Follow(()) if target is None else self._due(target, progress)
-
     def lacks_commits(self) -> bool:
         """Whether the sink still has to get commits of batches, as far as the ledger knows. A sink that would get the
-        table as it is needs none of them."""
-        progress = self.standing.progress
-        if progress is None and self.pipeline.sinks[self.name].begin != "start":
+        table as it is needs none of them, and one that cannot go on gets none."""
+        if (target := self._target()) is None:
             return False
         try:
-            match self.undelivered(progress):
-                case Follow(commits):
-                    return any(commit.batch is not None for commit in commits)
-        except TerminalError:  # it cannot go on anyway
+            waiting = self._due(target, self.standing.progress)
+        except TerminalError:
             return False
-        return False
+        return isinstance(waiting, Follow) and any(commit.batch is not None for commit in waiting.commits)
 
     def _deliver(self, done: Delivered, as_it_is: bool) -> None:
         with taken(self.settings, self.pipeline, self.name) as sink:
@@ -172,7 +162,9 @@ class Deliverer:
 
     def _follow(self, sink: WriteAheadSink, target: TableLog, done: Delivered, commits: tuple[Commit, ...]) -> bool:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
-        schema, columns = self._schema(target), sink_columns(self.pipeline, self.pipeline.sinks[self.name])
+        if not commits:
+            return False
+        schema, columns = arrow_schema(target.table), sink_columns(self.pipeline, self.pipeline.sinks[self.name])
         before = done.deliveries
         for commit in commits:
             changes = RowChanges.between(target, commit.version - 1, commit.version, self._anew)
@@ -253,9 +245,6 @@ class Deliverer:
 
     def _target(self) -> TableLog | None:
         return TableLog.open(Catalog.of(self.pipeline).point.uri(self.settings))
-
-    def _schema(self, target: TableLog) -> pa.Schema:
-        return arrow_schema(target.table)
 
     @property
     def _shape(self) -> SinkShape:

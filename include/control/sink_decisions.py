@@ -15,20 +15,21 @@ from include.protocol.sinks import SinkStanding, SinkTold
 from include.settings import Settings
 
 
-def pause(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
+def pause(
+    settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str, only_new: bool = False
+) -> SinkStanding:
     """From now on nothing is delivered to the sink. A delivery that is under way ends as it would. Returns how it
-    stands."""
-    return _decide(settings, pipeline, name, paused=f"{reason} ({by})", reason=reason, by=by)
+    stands.
+
+    Args:
+        only_new: only if nothing is known of the sink yet.
+    """
+    return _decide(settings, pipeline, name, paused=f"{reason} ({by})", reason=reason, by=by, only_new=only_new)
 
 
 def resume(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
     """Ends a pause. The next delivery goes on where the last one ended. Returns how the sink stands."""
     return _decide(settings, pipeline, name, paused=None, reason=reason, by=by)
-
-
-def mute(settings: Settings, pipeline: Pipeline, name: str, reason: str, by: str) -> SinkStanding:
-    """As `pause`, of a sink of which nothing is known yet."""
-    return _decide(settings, pipeline, name, paused=f"{reason} ({by})", reason=reason, by=by, only_new=True)
 
 
 def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:

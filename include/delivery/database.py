@@ -14,14 +14,9 @@ from include.delivery.trouble import overtaken, taken_by, under_way
 from include.fault_points import fault_point
 from include.protocol.progress import Progress
 
-OF_PROGRESS = (
-    "table_id",
-    "version",
-    "generation",
-    "batch_id",
-    "attempt_id",
-    "shape",
-)  # columns of the table of progress
+# Columns of the table of progress.
+OF_PROGRESS = ("table_id", "version", "generation", "batch_id", "attempt_id", "shape")
+ROWS, GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
 STILL_SECONDS = 60.0  # a session that holds the sink and has not moved for so long is ended
 WAIT_SECONDS = 300.0  # for one that moves
 LOOK_SECONDS = 0.5
@@ -43,11 +38,22 @@ class DatabaseSink(ABC):
 
     def take(self) -> None:
         """Takes the sink, once nobody else has it. A session that has it and waits for a client that no longer moves is
-        ended.
+        ended. A sink that cannot be taken is let go.
 
         Raises:
-            RetryableError: the one that has it moves, and does not end.
+            RetryableError: it does not answer, or the one that has it moves, and does not end. TerminalError: it would
+                take one key for another.
         """
+        try:
+            self._wait_for_lock()
+            fault_point("sink.taken")
+            with self.errors():
+                self.verify_keys()
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_for_lock(self) -> None:
         began = moved = time.monotonic()
         seen: Holder | None = None
         with self.errors():
@@ -61,7 +67,6 @@ class DatabaseSink(ABC):
                     session = "unknown" if holder is None else str(holder.session)
                     raise under_way(self.table.where, session, WAIT_SECONDS)
                 time.sleep(LOOK_SECONDS)
-        fault_point("sink.taken")
 
     def progress(self) -> Progress | None:
         with self.errors():
@@ -135,9 +140,12 @@ class DatabaseSink(ABC):
     def set_progress(self, now: Progress) -> None:
         """Sets where the sink stands."""
 
-    @abstractmethod
-    def stage(self, delivery: Delivery) -> None:
-        """Brings rows and keys to the server, where only this session sees them."""
+    def verify_keys(self) -> None:  # noqa: B027, most servers take no key for another
+        """Checks that the server finds a row by the whole of its key and by nothing else. Raises TerminalError: it does
+        not."""
+
+    def stage(self, delivery: Delivery) -> None:  # noqa: B027, a server may stage within the transaction
+        """Brings rows and keys to the server before the transaction, where only this session sees them."""
 
     @abstractmethod
     def publish(self, delivery: Delivery) -> int:

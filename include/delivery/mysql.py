@@ -17,7 +17,7 @@ from pathlib import Path
 import pymysql
 
 from include.delivery.contract import Delivery
-from include.delivery.database import OF_PROGRESS, DatabaseSink, Holder
+from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.mysql_server import LOST, Connection, connected, errors_of
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import is_binary, mysql_value
@@ -28,7 +28,6 @@ from include.pipeline_file.sink_columns import SinkColumn
 from include.protocol.progress import Progress
 from include.sources.logins import DatabaseLogin
 
-_ROWS, _GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
 _FORM = "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
 _HOLDER = """
 SELECT id, command, state, info FROM information_schema.processlist WHERE id = IS_USED_LOCK(%s)
@@ -58,13 +57,7 @@ class MysqlSink(DatabaseSink):
                 login; or it would take one key for another.
         """
         found = cls(table, connected(table, login, ca_file))
-        try:
-            found.take()
-            with errors_of(table):
-                found._verify_keys()
-        except BaseException:
-            found.close()
-            raise
+        found.take()
         return found
 
     def close(self) -> None:
@@ -130,18 +123,18 @@ class MysqlSink(DatabaseSink):
 
     def stage(self, delivery: Delivery) -> None:
         """Staged before the transaction: what a temporary table holds is the session's alone."""
-        for table in (_ROWS, _GONE):
+        for table in (ROWS, GONE):
             self.connection.run(f"DROP TEMPORARY TABLE IF EXISTS {_quoted(table)}")
         if (changes := delivery.changes) is None:
             return
         columns = self.table.columns
         values = [mysql_value(column) for column in columns]
         if (written := changes.written) or delivery.is_snapshot:
-            self._load(_ROWS, columns, changes.rows_as_csv(values), written)
+            self._load(ROWS, columns, changes.rows_as_csv(values), written)
         if (removed := changes.removed) and not delivery.is_snapshot:
             keys = [(column, value) for column, value in zip(columns, values, strict=True) if column.is_key]
             rows = changes.keys_as_csv([value for _, value in keys])
-            self._load(_GONE, [column for column, _ in keys], rows, removed)
+            self._load(GONE, [column for column, _ in keys], rows, removed)
 
     def publish(self, delivery: Delivery) -> int:
         if (changes := delivery.changes) is None:
@@ -150,9 +143,9 @@ class MysqlSink(DatabaseSink):
             self.connection.run(self._upsert())
         if delivery.is_snapshot:
             missing = " AND ".join(f"s.{_quoted(key)} IS NULL" for key in self.table.keys)
-            return written + self._remove(f"LEFT JOIN {_quoted(_ROWS)} s ON {self._same_key('s')}", missing)
+            return written + self._remove(f"LEFT JOIN {_quoted(ROWS)} s ON {self._same_key('s')}", missing)
         if removed := changes.removed:
-            self._remove(f"JOIN {_quoted(_GONE)} s ON {self._same_key('s')}", "true")
+            self._remove(f"JOIN {_quoted(GONE)} s ON {self._same_key('s')}", "true")
         return written + removed
 
     def _load(self, stage: str, columns: Sequence[SinkColumn], rows: Path, expected: int) -> None:
@@ -181,7 +174,7 @@ class MysqlSink(DatabaseSink):
         taken = _names(self.table.names) + (", false" if flag else "")
         sets = self.table.values + ([flag] if flag else []) or self.table.keys
         then = ", ".join(f"{_quoted(name)} = VALUES({_quoted(name)})" for name in sets)
-        return f"INSERT INTO {self._name} ({into}) SELECT {taken} FROM {_quoted(_ROWS)} ON DUPLICATE KEY UPDATE {then}"
+        return f"INSERT INTO {self._name} ({into}) SELECT {taken} FROM {_quoted(ROWS)} ON DUPLICATE KEY UPDATE {then}"
 
     def _remove(self, join: str, condition: str) -> int:
         if self.table.flag is None:
@@ -193,7 +186,7 @@ class MysqlSink(DatabaseSink):
     def _same_key(self, other: str) -> str:
         return " AND ".join(f"t.{_quoted(key)} = {other}.{_quoted(key)}" for key in self.table.keys)
 
-    def _verify_keys(self) -> None:
+    def verify_keys(self) -> None:
         """Checks that the server finds a row by the whole of its key and by nothing else: an upsert looks at every
         unique index, and most collations take some texts for others.
 

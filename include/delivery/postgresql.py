@@ -17,7 +17,7 @@ from pathlib import Path
 from psycopg import sql
 
 from include.delivery.contract import Delivery
-from include.delivery.database import OF_PROGRESS, DatabaseSink, Holder
+from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.postgresql_server import LOST, Connection, connected, errors_of
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import postgresql_value
@@ -27,7 +27,6 @@ from include.lake.damage import on_one_line
 from include.protocol.progress import Progress
 from include.sources.logins import DatabaseLogin
 
-_ROWS, _GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
 _PART = 1 << 20  # bytes of a message
 _HOLDER = """
 SELECT a.pid, a.state <> 'active' OR a.wait_event_type = 'Client' IS TRUE, a.state_change, c.bytes_processed
@@ -52,11 +51,7 @@ class PostgresqlSink(DatabaseSink):
                 login.
         """
         found = cls(table, connected(table, login, ca_file))
-        try:
-            found.take()
-        except BaseException:
-            found.close()
-            raise
+        found.take()
         return found
 
     def close(self) -> None:
@@ -118,9 +113,6 @@ class PostgresqlSink(DatabaseSink):
         values = [getattr(now, name) for name in OF_PROGRESS]
         self.connection.execute(query, [self.table.pipeline, self.table.name, self.table.in_words, *values])
 
-    def stage(self, delivery: Delivery) -> None:
-        """Staged within the transaction: so the tables of the session go with it."""
-
     def publish(self, delivery: Delivery) -> int:
         if (changes := delivery.changes) is None:
             return 0
@@ -130,13 +122,13 @@ class PostgresqlSink(DatabaseSink):
             self._copy(self._name, self.table.names, changes.rows_as_csv(values), changes.written)
             return changes.written
         if (written := changes.written) or delivery.is_snapshot:
-            self._stage(_ROWS, self.table.names, changes.rows_as_csv(values), written)
+            self._stage(ROWS, self.table.names, changes.rows_as_csv(values), written)
             self.connection.execute(self._upsert())
         if delivery.is_snapshot:
             return written + self._remove(self._not_in_snapshot())
         if removed := changes.removed:
             keys = [value for value, column in zip(values, columns, strict=True) if column.is_key]
-            self._stage(_GONE, self.table.keys, changes.keys_as_csv(keys), removed)
+            self._stage(GONE, self.table.keys, changes.keys_as_csv(keys), removed)
             self._remove(self._in_gone())
         return written + removed
 
@@ -166,16 +158,16 @@ class PostgresqlSink(DatabaseSink):
             table=self._name,
             into=_names(into),
             taken=sql.SQL(", ").join(taken),
-            stage=sql.Identifier(_ROWS),
+            stage=sql.Identifier(ROWS),
             keys=_names(self.table.keys),
             then=sql.SQL("UPDATE SET {}").format(_sets(written)) if written else sql.SQL("NOTHING"),
         )
 
     def _in_gone(self) -> sql.Composed:
-        return sql.SQL("EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(_GONE), self._same_key("g"))
+        return sql.SQL("EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(GONE), self._same_key("g"))
 
     def _not_in_snapshot(self) -> sql.Composed:
-        return sql.SQL("NOT EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(_ROWS), self._same_key("g"))
+        return sql.SQL("NOT EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(ROWS), self._same_key("g"))
 
     def _remove(self, condition: sql.Composed) -> int:
         if self.table.flag is None:

@@ -8,7 +8,6 @@ the same. A row that was only copied is among both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -21,9 +20,8 @@ from pyroaring import BitMap64
 
 from include.lake.arrow import parquet_file
 from include.lake.damage import damaged, on_one_line
-from include.lake.log_store import commit_file
 from include.lake.merge.deletion_vectors import NO_ROWS, read_vectors, vector_id
-from include.lake.merge.snapshot import Snapshot
+from include.lake.merge.snapshot import Snapshot, actions_in
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import files_at, log_store_of
 from include.lake.table_log import TableLog
@@ -80,7 +78,8 @@ class RowChanges:
         for version, content in zip(versions, log_store_of(log.uri).read_all(versions), strict=True):
             if content is None:
                 return None
-            actions = _actions(log.uri, version, content)
+            told = actions_in(log.uri, version, content)
+            actions = [(kind, action) for one in told for kind, action in one.items()]
             found._verify_columns_named(log.configuration, (told for kind, told in actions if kind == "add"))
             _take(files, actions)
         for path in [path for path, file in files.items() if not file.has_changed]:
@@ -189,14 +188,6 @@ def _take(files: dict[str, _File], actions: Sequence[tuple[str, JsonObject]]) ->
         files.setdefault(told["path"], _File(before=state, now=_ABSENT)).now = _ABSENT
     for told in (told for kind, told in changing if kind == "add"):
         files.setdefault(told["path"], _File(before=_ABSENT, now=_ABSENT)).now = _State(told.get("deletionVector"))
-
-
-def _actions(uri: LakeUri, version: int, content: bytes) -> list[tuple[str, JsonObject]]:
-    """The actions of a commit, with their kinds."""
-    try:
-        return [(kind, told) for line in content.splitlines() for kind, told in json.loads(line).items()]
-    except ValueError as error:
-        raise damaged(uri, f"{commit_file(version)} is cut short") from error
 
 
 def _mask(rows: int, hides: BitMap64, only: BitMap64 | None) -> Mask:

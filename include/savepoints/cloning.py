@@ -17,7 +17,7 @@ from include.checkpoints.effect import verify_possible
 from include.checkpoints.restoring import Restoring
 from include.checkpoints.shelf import taken
 from include.control.coordinator import Coordinator
-from include.control.sink_decisions import mute
+from include.control.sink_decisions import pause
 from include.fault_points import fault_point
 from include.lake.carrying import carry
 from include.lake.merge.cloning import clone
@@ -110,7 +110,9 @@ class Cloning:
                 role = {"lakemark": FORMAT, "role": CLONE_ROLE, "pipeline": self.to.name}
                 self._made(participant, saved[participant.name], str(position.identity), {}, said=json.dumps(role))
         for name in self.to.sinks:
-            mute(self.settings, self.to, name, reason=f"a clone of {self.source.name}", by=self.started_by)
+            pause(
+                self.settings, self.to, name, reason=f"a clone of {self.source.name}", by=self.started_by, only_new=True
+            )
         begun = Coordinator(self.settings, self.to).ledger.state().generations
         if any(one.origin == decided.origin for one in begun):  # it has begun already, and may have gone on
             return decided

@@ -85,7 +85,7 @@ class Snapshot:
         for number, content in zip(versions, log_store_of(self.uri).read_all(versions), strict=True):
             if content is None:
                 return False
-            for action in _actions(self.uri, number, content):
+            for action in actions_in(self.uri, number, content):
                 for kind, value in action.items():
                     self._take(kind, value)
             self.version = number
@@ -156,7 +156,7 @@ class Snapshot:
             for commit, content in zip(newer, contents, strict=True):
                 if content is None:
                     return False
-                for action in _actions(self.uri, commit.version, content):
+                for action in actions_in(self.uri, commit.version, content):
                     for kind, value in action.items():
                         self._take(kind, value)
                 self.version, self.stamp = commit
@@ -242,7 +242,8 @@ def _actions_of_checkpoint(uri: LakeUri, version: int) -> Iterator[tuple[str, Js
             yield kind, {name: value for name, value in action.items() if value is not None}
 
 
-def _actions(uri: LakeUri, version: int, content: bytes) -> list[JsonObject]:
+def actions_in(uri: LakeUri, version: int, content: bytes) -> list[JsonObject]:
+    """The actions of a commit. Raises TableDamaged: it is empty, or cut short."""
     try:
         actions = [json.loads(line) for line in content.splitlines()]
     except ValueError as error:
