@@ -31,6 +31,8 @@ FaultPoint = Literal[
     "sink.taken",  # every other delivery to it has lost it, and nothing has changed there
     "sink.written",  # the rows (of a delivery in two steps: what comes first) are there, and nobody sees them
     "sink.committed",  # the answer is lost
+    "sink.prepared",  # its transaction (with @N: the Nth sink's) is prepared, and the lake's commit is not made
+    "sink.landed",  # the lake's commit is made, and no prepared transaction has ended
     "generation.part_fenced",  # a fence (with @N: the Nth) has landed: the target's, which decides, is the first
     "generation.fenced",  # all of them have, and the ledger does not know it
     "savepoint.begun",  # it is decided, and nothing of it is there

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
-from include.delivery.contract import Delivery, WriteAheadSink
-from include.delivery.net_changes import net_changes
+from include.control.sink_feed import SinkFeed
+from include.delivery.contract import Delivery, TwoPhaseSink, WriteAheadSink
 from include.delivery.opening import taken
-from include.lake.delta_tables import arrow_schema
 from include.lake.ledger import Ledger
-from include.lake.merge.snapshot import Snapshot
-from include.lake.row_changes import RowChanges
 from include.lake.table_log import TableLog
-from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
-from include.pipeline_file.sink_columns import sink_columns
 from include.pipeline_file.tables import Tables
-from include.protocol.deliveries import Commit, Fill, Follow, Leave, after, due, standing_at
+from include.protocol.deliveries import Commit, Fill, Follow, Leave, after
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
 from include.protocol.ledger_state import LedgerState
 from include.protocol.progress import Progress
-from include.protocol.sink_shape import SinkShape, verify_goes_on
 from include.protocol.sinks import SinkStanding, SinkTold, delivered
 from include.settings import Settings
 
@@ -63,8 +57,9 @@ class Deliverer:
     say: Say = field(default=log.info)
 
     @property
-    def where(self) -> str:
-        return f"{self.pipeline.name}, sink {self.name}"
+    def feed(self) -> SinkFeed:
+        """What the lake has for the sink."""
+        return SinkFeed(self.settings, self.pipeline, self.name)
 
     @property
     def standing(self) -> SinkStanding:
@@ -90,7 +85,8 @@ class Deliverer:
         try:
             for _ in range(_TRIES):
                 try:
-                    self._deliver(done, as_it_is)
+                    with taken(self.settings, self.pipeline, self.name) as sink:
+                        self.bring_up(sink, done, as_it_is)
                     break
                 except OutcomeUnknownError as error:
                     problem = error
@@ -98,10 +94,10 @@ class Deliverer:
                 assert problem is not None, "every try has failed"
                 raise problem
         except LakemarkError as error:
-            self._record(done, error)
+            self.record(done, error)
             raise
         done.seconds = time.monotonic() - began
-        self._record(done, None)
+        self.record(done, None)
         return done
 
     def skip(self, reason: str, is_all: bool) -> Progress | None:
@@ -114,154 +110,100 @@ class Deliverer:
         """
         done = Delivered(None)
         with taken(self.settings, self.pipeline, self.name) as sink:
+            self.end_prepared(sink, done)
             done.progress = sink.progress()
-            if (target := self._target()) is None:
+            if (target := self.feed.target()) is None:
                 return None
             if done.progress is not None and not is_all:
-                self._verify_shape(done.progress)
+                self.feed.verify_shape(done.progress)
             if is_all:
-                now = standing_at(target.table_id, target.version, self._commits(target))
+                now = self.feed.all_of(target).now
             else:
-                match self._due(target, done.progress):
+                match self.feed.due(target, done.progress):
                     case Follow((first, *_)):
                         now = after(done.progress, target.table_id, first)
                     case Fill(now) | Leave(now):
                         pass
                     case _:
                         return None
-            done.progress = self._put(sink, Delivery(done.progress, now), done)
-        self._record(done, None, reason)
+            self._put(sink, Delivery(done.progress, now), done)
+        self.record(done, None, reason)
         return done.progress
 
     def lacks_commits(self) -> bool:
         """Whether the sink still has to get commits of batches, as far as the ledger knows. A sink that would get the
         table as it is needs none of them, and one that cannot go on gets none."""
-        if (target := self._target()) is None:
+        if (target := self.feed.target()) is None:
             return False
         try:
-            waiting = self._due(target, self.standing.progress)
+            waiting = self.feed.due(target, self.standing.progress)
         except TerminalError:
             return False
         return isinstance(waiting, Follow) and any(commit.batch is not None for commit in waiting.commits)
 
-    def _deliver(self, done: Delivered, as_it_is: bool) -> None:
-        with taken(self.settings, self.pipeline, self.name) as sink:
-            done.progress = sink.progress()
-            if done.progress is not None and not as_it_is:
-                self._verify_shape(done.progress)
-            while (target := self._target()) is not None:
-                match self._all_of(target) if as_it_is else self._due(target, done.progress):
-                    case Fill(now):
-                        self._fill(sink, target, done, now)
-                    case Leave(now):
-                        done.progress = self._put(sink, Delivery(done.progress, now), done)
-                    case Follow(commits):
-                        if not self._follow(sink, target, done, commits):
-                            return
-                as_it_is = False
+    def bring_up(self, sink: WriteAheadSink, done: Delivered, as_it_is: bool = False) -> None:
+        """Delivers all that is due to a sink that was taken. Args: as_it_is: see `deliver`. Raises as `deliver`, and
+        OutcomeUnknownError."""
+        self.end_prepared(sink, done)
+        done.progress = sink.progress()
+        if done.progress is not None and not as_it_is:
+            self.feed.verify_shape(done.progress)
+        while (target := self.feed.target()) is not None:
+            match self.feed.all_of(target) if as_it_is else self.feed.due(target, done.progress):
+                case Fill(now):
+                    self._fill(sink, target, done, now)
+                case Leave(now):
+                    self._put(sink, Delivery(done.progress, now), done)
+                case Follow(commits):
+                    if not self._follow(sink, target, done, commits):
+                        return
+            as_it_is = False
+
+    def end_prepared(self, sink: WriteAheadSink, done: Delivered) -> None:
+        """Ends whatever earlier attempts have prepared at a sink that was taken, as the lake's log says. If it changes
+        afterwards, since such an attempt goes on and its commit lands, the sink gets that commit from the log."""
+        if not isinstance(sink, TwoPhaseSink):
+            return
+        for pending in sink.pending():
+            commits = pending.prepared.has_landed(self.feed.commit_id(pending.prepared.version))
+            if sink.end(pending.prepared, commits):
+                done.deliveries += commits
+                so = "is" if commits else "is not"
+                self.say(
+                    f"{self.feed.where}: {'committed' if commits else 'rolled back'} {pending.transaction}: the commit "
+                    f"that it was prepared for {so} in the lake"
+                )
 
     def _follow(self, sink: WriteAheadSink, target: TableLog, done: Delivered, commits: tuple[Commit, ...]) -> bool:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
-        if not commits:
-            return False
-        schema, columns = arrow_schema(target.table), sink_columns(self.pipeline, self.pipeline.sinks[self.name])
         before = done.deliveries
         for commit in commits:
-            changes = RowChanges.between(target, commit.version - 1, commit.version, self._anew)
-            if changes is None:
-                raise self._gone(commit.version)
-            if changes.is_empty and commit.batch is None:
-                continue
-            now = after(done.progress, target.table_id, commit)
-            with net_changes(changes, columns, schema, self._seen) as net:
-                done.progress = self._put(sink, Delivery(done.progress, now, net), done)
+            with self.feed.rows_of(target, commit) as rows:
+                if rows is not None or commit.batch is not None:
+                    self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit), rows), done)
         return done.deliveries > before
 
     def _fill(self, sink: WriteAheadSink, target: TableLog, done: Delivered, now: Progress) -> None:
-        table = Snapshot.at(target.uri, now.version)
-        if table is None:
-            raise self._gone(now.version)
-        self.say(f"{self.where}: delivers the table as it is, {now.in_words}")
-        columns = sink_columns(self.pipeline, self.pipeline.sinks[self.name])
-        changes = RowChanges.whole(table, self._anew)
-        with net_changes(changes, columns, table.schema, self._seen) as net:
-            done.progress = self._put(sink, Delivery(done.progress, now, net, is_snapshot=True), done)
+        self.say(f"{self.feed.where}: delivers the table as it is, {now.in_words}")
+        with self.feed.rows_at(target, now.version) as rows:
+            self._put(sink, Delivery(done.progress, now, rows, is_snapshot=True), done)
 
-    def _put(self, sink: WriteAheadSink, delivery: Delivery, done: Delivered) -> Progress:
-        delivery = replace(delivery, now=replace(delivery.now, shape=self._shape.dumps()))
-        rows = sink.deliver(delivery)
+    def _put(self, sink: WriteAheadSink, delivery: Delivery, done: Delivered) -> None:
+        delivery = replace(delivery, now=self.feed.shaped(delivery.now))
+        self.told(delivery.now, sink.deliver(delivery), done)
+
+    def told(self, now: Progress, rows: int, done: Delivered) -> None:
+        """Counts a delivery that has taken effect, and says so. Args: rows: that it has changed."""
+        done.progress = now
         done.deliveries += 1
         done.rows += rows
-        self.say(f"{self.where}: {rows:,} rows of {delivery.now.in_words}")
-        return delivery.now
-
-    def _verify_shape(self, progress: Progress) -> None:
-        """Raises TerminalError: see `verify_goes_on`."""
-        grows = not self.pipeline.sinks[self.name].columns
-        verify_goes_on(progress.shape, self._shape, grows, where=self.where, anew=self._anew)
-
-    @property
-    def _anew(self) -> str:
-        """How a person lets the sink begin anew."""
-        pipeline, sink = self.pipeline.name, self.name
-        return (
-            f"`lakemark sinks deliver {pipeline} {sink} --snapshot` delivers the table as it is now, in place of what "
-            f"the sink has; `lakemark sinks skip {pipeline} {sink} --all --reason ...` leaves the sink as it is, and "
-            "goes on with what comes"
-        )
-
-    def _gone(self, version: int) -> TerminalError:
-        return TerminalError(
-            what="a commit that a sink still has to get is gone",
-            where=self.where,
-            expected=f"version {version} of the target",
-            found="log clean-up has removed it",
-            action=self._anew,
-        )
-
-    def _due(self, target: TableLog, progress: Progress | None) -> Follow | Fill | Leave:
-        seen = progress.version if progress is not None and progress.table_id == target.table_id else -1
-        return due(
-            progress,
-            target.table_id,
-            target.version,
-            self._commits(target),
-            reaches_back=target.reaches_back_to(seen),
-            begin=self.pipeline.sinks[self.name].begin,
-            where=self.where,
-            anew=self._anew,
-        )
-
-    def _all_of(self, target: TableLog) -> Fill:
-        return Fill(standing_at(target.table_id, target.version, self._commits(target)))
-
-    def _commits(self, target: TableLog) -> Iterator[Commit]:
-        for entry in target.newest_entries(self.pipeline.name, None):
-            metadata = entry.landed.metadata if entry.landed is not None else None
-            if metadata is None:
-                yield Commit(entry.version)
-            else:
-                yield Commit(entry.version, metadata.batch.key, metadata.attempt_id)
-
-    def _target(self) -> TableLog | None:
-        return TableLog.open(Catalog.of(self.pipeline).point.uri(self.settings))
-
-    @property
-    def _shape(self) -> SinkShape:
-        sink = self.pipeline.sinks[self.name]
-        columns = {column.name: ".".join(column.path) for column in sink_columns(self.pipeline, sink)}
-        return SinkShape(sink.place.in_words, columns)
-
-    @property
-    def _seen(self) -> str:
-        """SQL condition for the rows that readers should see."""
-        return self.pipeline.seen_by_readers
+        self.say(f"{self.feed.where}: {rows:,} rows of {now.in_words}")
 
     @property
     def _ledger(self) -> Ledger:
         return Ledger(Tables.of(self.settings, self.pipeline).ledger)
 
-    def _record(self, done: Delivered, problem: LakemarkError | None, reason: str | None = None) -> None:
+    def record(self, done: Delivered, problem: LakemarkError | None, reason: str | None = None) -> None:
         """Tells the ledger. What it says is for people: if it cannot be written, this warns."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -277,4 +219,4 @@ class Deliverer:
         try:
             self._ledger.append(decide, about=None)
         except LakemarkError as error:
-            log.warning("%s: the ledger does not know how far it is: %s", self.where, error)
+            log.warning("%s: the ledger does not know how far it is: %s", self.feed.where, error)

@@ -2,16 +2,18 @@
 
 Whoever writes a sink of a new kind implements `WriteAheadSink`. The lake's commit is the log: whatever is delivered has
 landed, and can be delivered again from there. So a sink needs one thing only: rows and progress take effect together,
-and only where the delivery before them has left it.
+and only where the delivery before them has left it. A sink that can prepare a transaction, and end it later, is a
+`TwoPhaseSink`, too: it moves together with the lake.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from include.delivery.net_changes import NetChanges
 from include.protocol.progress import Progress
+from include.protocol.two_phase import Prepared
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,47 @@ class WriteAheadSink(Protocol):
 
     def close(self) -> None:
         """Lets it go."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A transaction that a sink has prepared, and that nobody has ended.
+
+    Args:
+        prepared: what it is for. transaction: what the system's administrator calls it. since: ISO 8601, UTC; None: the
+            system does not tell.
+    """
+
+    prepared: Prepared
+    transaction: str
+    since: str | None = None
+
+
+@runtime_checkable
+class TwoPhaseSink(WriteAheadSink, Protocol):
+    """A sink whose transactions can be prepared: then they outlive the session and the server, and wait for their end.
+    What a transaction has written is locked meanwhile."""
+
+    def verify_prepares(self) -> None:
+        """Checks that the system keeps a prepared transaction until somebody ends it.
+
+        Raises:
+            RetryableError: it has no room for one now. TerminalError: it does not.
+        """
+
+    def prepare(self, delivery: Delivery, prepared: Prepared) -> int:
+        """Prepares a delivery: nothing of it takes effect yet. Returns how many rows it will have changed.
+
+        Raises:
+            RetryableError: it may be prepared or not: `pending` says it. TerminalError: the sink refuses the rows.
+        """
+
+    def end(self, prepared: Prepared, commits: bool) -> bool:
+        """Commits a prepared transaction, or rolls it back. False if there is none: somebody has ended it.
+
+        Raises:
+            RetryableError: it may have ended or not.
+        """
+
+    def pending(self) -> list[Pending]:
+        """The transactions that deliveries to this sink have prepared, by whichever session."""

@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from include.delivery.contract import Delivery
+from include.delivery.contract import Delivery, Pending
+from include.delivery.prepared import PreparedTransactions
 from include.delivery.sink_table import SinkTable
-from include.delivery.trouble import overtaken, taken_by, under_way
+from include.delivery.trouble import busy, overtaken, taken_by, under_way
 from include.fault_points import fault_point
 from include.protocol.progress import Progress
+from include.protocol.two_phase import Prepared
 
 # Columns of the table of progress.
 OF_PROGRESS = ("table_id", "version", "generation", "batch_id", "attempt_id", "shape")
@@ -20,6 +22,7 @@ ROWS, GONE = "lakemark_rows", "lakemark_gone"  # tables of the session
 STILL_SECONDS = 60.0  # a session that holds the sink and has not moved for so long is ended
 WAIT_SECONDS = 300.0  # for one that moves
 LOOK_SECONDS = 0.5
+_BUSY_SECONDS, _BUSY_LOOK_SECONDS = 60.0, 0.02  # for a prepared transaction that another session has
 
 
 class Holder(NamedTuple):
@@ -32,7 +35,7 @@ class Holder(NamedTuple):
 
 @dataclass
 class DatabaseSink(ABC):
-    """See `WriteAheadSink`."""
+    """See `WriteAheadSink` and `TwoPhaseSink`."""
 
     table: SinkTable
 
@@ -49,6 +52,8 @@ class DatabaseSink(ABC):
             fault_point("sink.taken")
             with self.errors():
                 self.verify_keys()
+            if self.table.mode == "two_phase":
+                self.verify_prepares()
         except BaseException:
             self.close()
             raise
@@ -62,7 +67,7 @@ class DatabaseSink(ABC):
                 if holder is None or holder != seen or not holder.waits:
                     seen, moved = holder, now
                 elif now - moved > STILL_SECONDS:
-                    self.end(holder)
+                    self.end_session(holder)
                 if now - began > WAIT_SECONDS:
                     session = "unknown" if holder is None else str(holder.session)
                     raise under_way(self.table.where, session, WAIT_SECONDS)
@@ -92,6 +97,33 @@ class DatabaseSink(ABC):
                     with self.transaction():
                         return self.publish(delivery)
 
+    def prepare(self, delivery: Delivery, prepared: Prepared) -> int:
+        with self.errors():
+            self.stage(delivery)
+            with self.prepared.preparing(prepared):
+                self._advance(delivery)
+                changed = self.publish(delivery, is_prepared=True)
+        return changed
+
+    def end(self, prepared: Prepared, commits: bool) -> bool:
+        deadline = time.monotonic() + _BUSY_SECONDS
+        with self.errors():
+            while not self.prepared.end(prepared, commits):  # a session that was ended lets go a moment later
+                if not any(one.prepared == prepared for one in self.prepared.pending()):
+                    return False
+                if time.monotonic() > deadline:
+                    raise busy(self.table.where, prepared.name(), _BUSY_SECONDS)
+                time.sleep(_BUSY_LOOK_SECONDS)
+        return True
+
+    def pending(self) -> list[Pending]:
+        with self.errors():
+            return self.prepared.pending()
+
+    def verify_prepares(self) -> None:
+        with self.errors():
+            self.prepared.verify()
+
     def _advance(self, delivery: Delivery) -> None:
         """Sets the progress, if it is where the delivery expects it."""
         if (found := self.found(is_locked=True)) != delivery.after:
@@ -117,7 +149,7 @@ class DatabaseSink(ABC):
         """Who has that lock; None: nobody, by now."""
 
     @abstractmethod
-    def end(self, holder: Holder) -> None:
+    def end_session(self, holder: Holder) -> None:
         """Ends that session."""
 
     @abstractmethod
@@ -127,6 +159,11 @@ class DatabaseSink(ABC):
         Raises:
             OutcomeUnknownError: the answer to the commit is lost.
         """
+
+    @property
+    @abstractmethod
+    def prepared(self) -> PreparedTransactions:
+        """The sink's prepared transactions, by this session."""
 
     @abstractmethod
     def found(self, is_locked: bool = False) -> Progress | None:
@@ -148,5 +185,9 @@ class DatabaseSink(ABC):
         """Brings rows and keys to the server before the transaction, where only this session sees them."""
 
     @abstractmethod
-    def publish(self, delivery: Delivery) -> int:
-        """Makes them the table's. Returns how many rows it has changed."""
+    def publish(self, delivery: Delivery, is_prepared: bool = False) -> int:
+        """Makes them the table's. Returns how many rows it has changed.
+
+        Args:
+            is_prepared: the transaction will be, so it may use nothing that is the session's alone.
+        """

@@ -39,12 +39,15 @@ POSTGRESQL = Dialect(
     long_text="text",
     number="bigint",
     time="timestamp with time zone NOT NULL DEFAULT now()",
+    # A transaction that is prepared uses no temporary table: it makes an ordinary one, and drops it.
+    more_rights=lambda table: (f'CREATE ON SCHEMA "{table.schema or "public"}"',) if table.mode == "two_phase" else (),
 )
 
 
 def mysql(version: str) -> Dialect:
     """Args: version: as the server tells it."""
-    collation = "utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin"
+    is_maria = "mariadb" in version.lower()
+    collation = "utf8mb4_nopad_bin" if is_maria else "utf8mb4_0900_bin"
     return Dialect(
         quote="`",
         of_table=f" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE {collation}",
@@ -53,7 +56,10 @@ def mysql(version: str) -> Dialect:
         long_text="longtext",
         number="bigint",
         time="datetime(6) NOT NULL DEFAULT (utc_timestamp(6))",
-        more_rights=lambda table: (f"CREATE TEMPORARY TABLES ON {f'`{table.schema}`' if table.schema else ''}.*",),
+        more_rights=lambda table: (
+            f"CREATE TEMPORARY TABLES ON {f'`{table.schema}`' if table.schema else ''}.*",
+            *(["XA_RECOVER_ADMIN ON *.*"] if table.mode == "two_phase" and not is_maria else []),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ Source: MySQL's and MariaDB's manuals, "LOAD DATA", "INSERT ... ON DUPLICATE KEY
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ import pymysql
 
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
+from include.delivery.mysql_prepared import MysqlPrepared
 from include.delivery.mysql_server import LOST, Connection, connected, errors_of
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import is_binary, mysql_value
@@ -47,6 +49,7 @@ class MysqlSink(DatabaseSink):
     """See `WriteAheadSink`."""
 
     connection: Connection = field(repr=False)
+    database: str  # locks and prepared transactions are the whole server's
 
     @classmethod
     def taken(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> MysqlSink:
@@ -56,7 +59,7 @@ class MysqlSink(DatabaseSink):
             RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the
                 login; or it would take one key for another.
         """
-        found = cls(table, connected(table, login, ca_file))
+        found = cls(table, connected(table, login, ca_file), login.database)
         found.take()
         return found
 
@@ -77,7 +80,7 @@ class MysqlSink(DatabaseSink):
         session, command, state, info = found[0]
         return Holder(int(session), (command, state, info), command == "Sleep" or str(state).startswith("Reading"))
 
-    def end(self, holder: Holder) -> None:
+    def end_session(self, holder: Holder) -> None:
         try:
             self.connection.run(f"KILL {holder.session:d}")
         except pymysql.err.Error:  # it has ended by itself
@@ -97,6 +100,10 @@ class MysqlSink(DatabaseSink):
         except LOST as error:
             raise outcome_unknown(self.table.where, on_one_line(error)) from error
         fault_point("sink.committed")
+
+    @property
+    def prepared(self) -> MysqlPrepared:
+        return MysqlPrepared(self.table, self.connection, self._lock)
 
     def found(self, is_locked: bool = False) -> Progress | None:
         lock = " FOR UPDATE" if is_locked else ""
@@ -136,7 +143,7 @@ class MysqlSink(DatabaseSink):
             rows = changes.keys_as_csv([value for _, value in keys])
             self._load(GONE, [column for column, _ in keys], rows, removed)
 
-    def publish(self, delivery: Delivery) -> int:
+    def publish(self, delivery: Delivery, is_prepared: bool = False) -> int:
         if (changes := delivery.changes) is None:
             return 0
         if (written := changes.written) or delivery.is_snapshot:
@@ -226,7 +233,7 @@ class MysqlSink(DatabaseSink):
 
     @property
     def _lock(self) -> str:
-        return f"lakemark/{self.table.lock:x}"
+        return f"lakemark/{hashlib.sha256(f'{self.database}/{self.table.lock}'.encode()).hexdigest()[:16]}"
 
     @property
     def _name(self) -> str:

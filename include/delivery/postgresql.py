@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from psycopg import sql
 
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
+from include.delivery.postgresql_prepared import PostgresqlPrepared
 from include.delivery.postgresql_server import LOST, Connection, connected, errors_of
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import postgresql_value
@@ -70,7 +72,7 @@ class PostgresqlSink(DatabaseSink):
         session, waits, *does = found[0]
         return Holder(int(str(session)), tuple(does), bool(waits))
 
-    def end(self, holder: Holder) -> None:
+    def end_session(self, holder: Holder) -> None:
         self._all(sql.SQL("SELECT pg_terminate_backend(%s)"), [holder.session])
 
     @contextmanager
@@ -86,6 +88,10 @@ class PostgresqlSink(DatabaseSink):
                 raise outcome_unknown(self.table.where, on_one_line(error)) from error
             raise
         fault_point("sink.committed")
+
+    @property
+    def prepared(self) -> PostgresqlPrepared:
+        return PostgresqlPrepared(self.table, self.connection)
 
     def found(self, is_locked: bool = False) -> Progress | None:
         query = sql.SQL("SELECT {} FROM {} WHERE pipeline = %s AND sink = %s {}").format(
@@ -113,7 +119,7 @@ class PostgresqlSink(DatabaseSink):
         values = [getattr(now, name) for name in OF_PROGRESS]
         self.connection.execute(query, [self.table.pipeline, self.table.name, self.table.in_words, *values])
 
-    def publish(self, delivery: Delivery) -> int:
+    def publish(self, delivery: Delivery, is_prepared: bool = False) -> int:
         if (changes := delivery.changes) is None:
             return 0
         columns = self.table.columns
@@ -122,22 +128,32 @@ class PostgresqlSink(DatabaseSink):
             self._copy(self._name, self.table.names, changes.rows_as_csv(values), changes.written)
             return changes.written
         if (written := changes.written) or delivery.is_snapshot:
-            self._stage(ROWS, self.table.names, changes.rows_as_csv(values), written)
-            self.connection.execute(self._upsert())
-        if delivery.is_snapshot:
-            return written + self._remove(self._not_in_snapshot())
+            with self._staged(ROWS, self.table.names, is_prepared) as rows:
+                self._copy(rows, self.table.names, changes.rows_as_csv(values), written)
+                self._look_at(rows)
+                self.connection.execute(self._upsert(rows))
+                if delivery.is_snapshot:
+                    return written + self._remove(self._has_key("NOT EXISTS", rows))
         if removed := changes.removed:
             keys = [value for value, column in zip(values, columns, strict=True) if column.is_key]
-            self._stage(GONE, self.table.keys, changes.keys_as_csv(keys), removed)
-            self._remove(self._in_gone())
+            with self._staged(GONE, self.table.keys, is_prepared) as gone:
+                self._copy(gone, self.table.keys, changes.keys_as_csv(keys), removed)
+                self._look_at(gone)
+                self._remove(self._has_key("EXISTS", gone))
         return written + removed
 
-    def _stage(self, stage: str, names: Sequence[str], rows: Path, expected: int) -> None:
-        """Puts rows into a table of the session, which goes with the transaction."""
-        query = sql.SQL("CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
-        self.connection.execute(query.format(sql.Identifier(stage), _names(names), self._name))
-        self._copy(sql.Identifier(stage), names, rows, expected)
-        self.connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(stage)))
+    @contextmanager
+    def _staged(self, name: str, names: Sequence[str], is_prepared: bool) -> Iterator[sql.Identifier]:
+        """A table for rows that only this transaction sees. PREPARE forbids temporary ones: then it is an ordinary one,
+        and goes before."""
+        kind, stage = sql.SQL("TEMPORARY"), sql.Identifier(name)
+        if is_prepared:
+            own = f"{name}_{self.table.lock:x}"
+            kind, stage = sql.SQL("UNLOGGED"), sql.Identifier(*filter(None, (self.table.schema, own)))
+        query = sql.SQL("CREATE {} TABLE {} AS SELECT {} FROM {} WITH NO DATA")
+        self.connection.execute(query.format(kind, stage, _names(names), self._name))
+        yield stage
+        self.connection.execute(sql.SQL("DROP TABLE {}").format(stage))
 
     def _copy(self, into: sql.Composable, names: Sequence[str], rows: Path, expected: int) -> None:
         query = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, NULL 'NULL')").format(into, _names(names))
@@ -148,7 +164,11 @@ class PostgresqlSink(DatabaseSink):
             if cursor.rowcount != expected:
                 raise AssertionError(f"{self.table.where}: {cursor.rowcount} of {expected} rows were copied")
 
-    def _upsert(self) -> sql.Composed:
+    def _look_at(self, stage: sql.Identifier) -> None:
+        """Lets the server know what a table is like, so that it joins it well."""
+        self.connection.execute(sql.SQL("ANALYZE {}").format(stage))
+
+    def _upsert(self, stage: sql.Identifier) -> sql.Composed:
         written = [*self.table.values, *([self.table.flag] if self.table.flag else [])]
         into = [*self.table.names, *([self.table.flag] if self.table.flag else [])]
         taken = [*map(sql.Identifier, self.table.names), *([sql.SQL("false")] if self.table.flag else [])]
@@ -158,16 +178,15 @@ class PostgresqlSink(DatabaseSink):
             table=self._name,
             into=_names(into),
             taken=sql.SQL(", ").join(taken),
-            stage=sql.Identifier(ROWS),
+            stage=stage,
             keys=_names(self.table.keys),
             then=sql.SQL("UPDATE SET {}").format(_sets(written)) if written else sql.SQL("NOTHING"),
         )
 
-    def _in_gone(self) -> sql.Composed:
-        return sql.SQL("EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(GONE), self._same_key("g"))
-
-    def _not_in_snapshot(self) -> sql.Composed:
-        return sql.SQL("NOT EXISTS (SELECT FROM {} g WHERE {})").format(sql.Identifier(ROWS), self._same_key("g"))
+    def _has_key(self, how: Literal["EXISTS", "NOT EXISTS"], stage: sql.Identifier) -> sql.Composed:
+        """Condition for the table's rows whose key is among the staged ones, or is not."""
+        query = sql.SQL("{} (SELECT FROM {} g WHERE {})")
+        return query.format(sql.SQL(how), stage, self._same_key("g"))
 
     def _remove(self, condition: sql.Composed) -> int:
         if self.table.flag is None:

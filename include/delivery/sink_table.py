@@ -9,7 +9,7 @@ from typing import Self
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import FLAG, SinkColumn, sink_columns
 from include.pipeline_file.sink_types import usual_type
-from include.pipeline_file.sinks import Sink
+from include.pipeline_file.sinks import Mode, Sink
 from include.protocol.guarantees import Level
 
 PROGRESS = "lakemark_progress"  # the table with where each sink stands, beside the sink's own
@@ -28,6 +28,8 @@ class SinkTable:
     types: tuple[str, ...]  # of the columns, at the system
     flags: bool  # a delete leaves the row, and sets its flag
     guarantee: Level
+    mode: Mode
+    binary_log: bool  # whoever reads MySQL's may see rows that are rolled back later
 
     @classmethod
     def of(cls, pipeline: Pipeline, name: str) -> Self:
@@ -44,6 +46,8 @@ class SinkTable:
             types=tuple(sink.types.get(c.name) or usual_type(sink.system, c.type, c.is_key) for c in columns),
             flags=sink.flags_deletes,
             guarantee=sink.guarantee,
+            mode=sink.mode,
+            binary_log=sink.mysql is not None and sink.mysql.binary_log == "accepted",
         )
 
     @property

@@ -40,6 +40,41 @@ def under_way(where: str, session: str, seconds: float) -> RetryableError:
     )
 
 
+def busy(where: str, transaction: str, seconds: float) -> RetryableError:
+    """The error of a prepared transaction that its session does not let go."""
+    return RetryableError(
+        what="another session still has a prepared transaction",
+        where=where,
+        expected=f"its end within {seconds:.0f} s",
+        found=transaction,
+        action="run the same again; if it stays, `lakemark sinks pending` names it, and an administrator ends that "
+        "session",
+    )
+
+
+def cannot_prepare(where: str, expected: str, found: str, action: str) -> TerminalError:
+    """The error of a server that does not keep prepared transactions as two phases need it."""
+    return TerminalError(
+        what="a sink of two phases cannot prepare its transactions",
+        where=where,
+        expected=expected,
+        found=found,
+        action=f"{action}; or let the section say `mode: follow`",
+    )
+
+
+def no_room(where: str, expected: str, found: str) -> RetryableError:
+    """The error of a server that can keep no further prepared transaction now."""
+    return RetryableError(
+        what="a sink has no room for a prepared transaction",
+        where=where,
+        expected=expected,
+        found=found,
+        action="end those that nobody needs (`lakemark sinks pending` names Lakemark's own), or set it higher; then "
+        "run the same again",
+    )
+
+
 def unreachable(where: str, found: str) -> RetryableError:
     """The error of a sink that does not answer."""
     return RetryableError(

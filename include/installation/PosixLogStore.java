@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.OpenOption;
@@ -38,6 +39,13 @@ public class PosixLogStore extends HadoopFileSystemLogStore {
         File commit = new File(path.toUri().getPath());
         new InFolder(commit.getParentFile()).verify(path, configuration);
         File temporary = new File(createTempPath(path).toUri().getPath());
+        if (Succession.isStaged(path, configuration)) {
+            if (commit.exists()) {
+                throw new FileAlreadyExistsException(path.toString());
+            }
+            writeDurably(temporary, actions);
+            throw Succession.staged(path, temporary.getName());
+        }
         try {
             writeDurably(temporary, actions);
             Files.createLink(commit.toPath(), temporary.toPath());

@@ -51,6 +51,14 @@ public class S3LogStore extends S3SingleDriverLogStore {
             throw new IOException("LAKEMARK: " + store.getClass().getName() + " cannot create " + path + " conditionally");
         }
         new InBucket(store, path.getParent()).verify(path, configuration);
+        if (Succession.isStaged(path, configuration)) {
+            if (store.exists(path)) {
+                throw new FileAlreadyExistsException(path.toString());
+            }
+            Path staged = new Path(path.getParent(), "." + path.getName() + "." + UUID.randomUUID() + ".tmp");
+            create(store, staged, content);
+            throw Succession.staged(path, staged.getName());
+        }
         create(store, path, content);
     }
 

@@ -15,6 +15,7 @@ import org.apache.hadoop.fs.Path;
 abstract class Succession {
 
     private static final String SUCCEEDS = "spark.lakemark.commit.succeeds";
+    private static final String STAGED = "spark.lakemark.commit.staged";
 
     /** The stamp of a version's commit, as `LogStore.stamp` in Python; "None" if the commit is not there. */
     abstract String stampOf(long version) throws IOException;
@@ -38,6 +39,16 @@ abstract class Succession {
         if (succession != null && !succession.equals(version + "@" + before)) {
             throw new IOException("LAKEMARK_OVERTAKEN: " + name + " does not succeed " + succession);
         }
+    }
+
+    /** Whether a commit is only to be written beside the log, for somebody else to make it (a setting of its session). */
+    static boolean isStaged(Path commit, Configuration configuration) {
+        return commit.getName().matches("[0-9]{20}\\.json") && configuration.getBoolean(STAGED, false);
+    }
+
+    /** What ends the statement of a staged commit. Args: file: its name in the folder of the log. */
+    static IOException staged(Path commit, String file) {
+        return new IOException("LAKEMARK_STAGED: " + commit.getName() + " is in <" + file + ">");
     }
 
     static String file(long version, String suffix) {

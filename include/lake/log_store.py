@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 LOG = "_delta_log"  # the folder of a table's log
+Create = Callable[[int, bytes, str | None], bool]  # makes a commit: see `LogStore.create`
 
 
 class Commit(NamedTuple):

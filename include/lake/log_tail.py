@@ -142,6 +142,15 @@ def newest_infos(uri: LakeUri, version: int, limit: int | None = None) -> Iterat
         yield from ({"version": number, **action["commitInfo"]} for action in actions if "commitInfo" in action)
 
 
+def commit_id(uri: LakeUri, version: int) -> str | None:
+    """The `txnId` of a commit, which no other one has; None: there is no such commit (any more), or it has none.
+
+    Raises:
+        TableDamaged: it is not readable.
+    """
+    return next((info.get("txnId") for info in newest_infos(uri, version, limit=1)), None)
+
+
 def _actions(uri: LakeUri, version: int) -> list[JsonObject] | None:
     """The actions of a commit, without those about files; None if the commit is no longer there.
 

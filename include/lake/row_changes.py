@@ -73,11 +73,21 @@ class RowChanges:
             TableDamaged: a commit is not readable. TerminalError: the table's files do not name all columns.
         """
         versions = range(after + 1, until + 1)
+        contents = log_store_of(log.uri).read_all(versions)
+        if None in contents:
+            return None
+        return cls._in(log, {version: said or b"" for version, said in zip(versions, contents, strict=True)}, instead)
+
+    @classmethod
+    def that_come(cls, log: TableLog, commit: bytes, instead: str) -> RowChanges:
+        """What the commit after a version would change. Args: commit: what it says. instead: as for `between`."""
+        return cls._in(log, {log.version + 1: commit}, instead)
+
+    @classmethod
+    def _in(cls, log: TableLog, commits: Mapping[int, bytes], instead: str) -> RowChanges:
         files: dict[str, _File] = {}
-        found = cls(log.uri, until, files, instead)
-        for version, content in zip(versions, log_store_of(log.uri).read_all(versions), strict=True):
-            if content is None:
-                return None
+        found = cls(log.uri, max(commits, default=log.version), files, instead)
+        for version, content in commits.items():
             told = actions_in(log.uri, version, content)
             actions = [(kind, action) for one in told for kind, action in one.items()]
             found._verify_columns_named(log.configuration, (told for kind, told in actions if kind == "add"))

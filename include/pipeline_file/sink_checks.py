@@ -11,6 +11,7 @@ from include.pipeline_file.schema_ddl import DECIMALS, scale_of
 from include.pipeline_file.section import LINEAGE
 from include.pipeline_file.sink_columns import FLAG, columns_of_rows
 from include.pipeline_file.sink_types import is_type
+from include.pipeline_file.sinks import Sink
 from include.protocol.errors import Problem
 
 _DELETES = {"kafka": ("tombstone", "flag"), "postgresql": ("delete", "flag"), "mysql": ("delete", "flag")}
@@ -74,6 +75,7 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
             yield Problem(f"sinks.{name}.deletes", f"{wanted}, for {sink.system}", repr(sink.deletes))
         if sink.types and sink.system not in ("postgresql", "mysql"):
             yield Problem(f"sinks.{name}.types", f"nothing: {sink.system} has no types of columns", "types")
+        yield from _of_two_phases(name, sink)
         if sink.files is not None and sink.guarantee != "exactly_once":
             yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
         if sink.kafka is not None and sink.kafka.key == "string" and len(declared.change.keys) != 1:
@@ -83,6 +85,21 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
                 if column.word in DECIMALS and scale_of(column.type) > _SCALE_MAX and column.name not in sink.types:
                     allowed = f"a type for {column.name}: MySQL has at most {_SCALE_MAX} digits after the point"
                     yield Problem(f"sinks.{name}.types", allowed, column.type)
+
+
+def _of_two_phases(name: str, sink: Sink) -> Iterator[Problem]:
+    if sink.mode == "follow":
+        if sink.mysql is not None and sink.mysql.binary_log is not None:
+            yield Problem(f"sinks.{name}.mysql.binary_log", "nothing, with `mode: follow`", repr(sink.mysql.binary_log))
+        return
+    if sink.kafka is not None:
+        allowed = "follow: Kafka's own two-phase commit (KIP-939) is not there for clients yet, and a transaction that "
+        yield Problem(f"sinks.{name}.mode", f"{allowed}waits for the lake would be aborted after a while", "two_phase")
+    if sink.files is not None:
+        allowed = "follow: files are written aside, and one file publishes them after the lake's commit"
+        yield Problem(f"sinks.{name}.mode", allowed, "two_phase")
+    if sink.guarantee != "exactly_once":
+        yield Problem(f"sinks.{name}.guarantee", "exactly_once, with `mode: two_phase`", sink.guarantee)
 
 
 CHECKS = (_columns_are_there, _keys_are_delivered, _types_are_of_columns, _tables_differ, _systems_can_do_it)

@@ -25,7 +25,7 @@ FOLDER = r"^(/[^\x00]{1,1000}|s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9
 PYTHON_FILE = r"^[a-z][a-z0-9_]{0,62}\.py$"
 CLASS = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
-Mode = Literal["follow"]
+Mode = Literal["follow", "two_phase"]
 Begin = Literal["snapshot", "start", "now"]
 
 
@@ -62,6 +62,16 @@ class Database(Section):
         if self.host is not None and (self.database is None or self.username is None):
             raise PydanticCustomError("database", "`database` and `username`, beside `host`")
         return self
+
+
+class MysqlDatabase(Database):
+    """A database of MySQL or MariaDB."""
+
+    binary_log: Literal["accepted"] | None = Field(
+        default=None,
+        description="accepted: with `mode: two_phase`, whoever reads the server's binary log may see rows that are "
+        "rolled back later.",
+    )
 
 
 class Topic(Section):
@@ -126,7 +136,7 @@ class Sink(Section):
 
     kafka: Topic | None = Field(default=None, description="A topic of Kafka.")
     postgresql: Database | None = Field(default=None, description="A table of PostgreSQL.")
-    mysql: Database | None = Field(default=None, description="A table of MySQL or MariaDB.")
+    mysql: MysqlDatabase | None = Field(default=None, description="A table of MySQL or MariaDB.")
     files: Folder | None = Field(default=None, description="Files in a folder or an object store.")
     python: UserClass | None = Field(default=None, description="A class of your own.")
     what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
@@ -147,7 +157,12 @@ class Sink(Section):
         default="exactly_once",
         description="How often each commit takes effect: with its progress in one transaction, before it, or after it.",
     )
-    mode: Mode = Field(default="follow", description="follow: the sink gets what has landed, commit by commit.")
+    mode: Mode = Field(
+        default="follow",
+        description="follow: the sink gets what has landed, commit by commit, and no batch waits for it. two_phase: "
+        "its transaction is prepared before the target's commit and committed after it, so both move together; a sink "
+        "that is away stops the pipeline.",
+    )
     begin: Begin = Field(
         default="snapshot",
         description="What a sink that has nothing yet gets first. snapshot: the table as it is; start: all commits; "

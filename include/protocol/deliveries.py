@@ -87,9 +87,10 @@ def due(
         if commit.version > seen:
             waiting.append(commit)
         elif commit.batch is not None:
-            if found is not None and found.batch != commit.batch:
-                newest_there = f"{batch_in_words(commit.batch)}, the newest one up to version {seen}"
-                raise _never_landed(where, newest_there, found.in_words, anew)
+            if found is not None and (found.batch, found.attempt_id) != (commit.batch, commit.attempt_id):
+                newest_there = f"{batch_in_words(commit.batch)} by attempt {commit.attempt_id}"
+                told = f"{found.in_words} by attempt {found.attempt_id}"
+                raise _never_landed(where, f"{newest_there}, the newest one up to version {seen}", told, anew)
             break
     return Follow(tuple(reversed(waiting)))
 
@@ -126,6 +127,6 @@ def _never_landed(where: str, expected: str, found: object, anew: str) -> Termin
         where=where,
         expected=expected,
         found=str(found),
-        action="the lake was restored from a copy, or two lakes deliver to one sink: bring the right one back; or, if "
-        f"this lake is the right one: {anew}",
+        action="the lake was restored from a copy, two lakes deliver to one sink, or somebody has committed by hand "
+        f"what the sink had prepared: bring the right lake back; or, if this one is right: {anew}",
     )

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from include.control.two_phase import TwoPhase
 from include.fault_points import fault_point
 from include.lake.ledger import Ledger
 from include.lake.merge.upkeep import keep_quick
@@ -145,7 +146,11 @@ class Attempt:
         """Reads the batch, and lands it in every table: before the point, then at the point."""
         catalog = Catalog.of(self.pipeline)
         before = [p for p in catalog.before if work.writes(p)]
+        together = self._together(work)
         with ExitStack() as stack:
+            if together is not None:
+                with phases.phase("sinks"):
+                    together.get_ready()
             with phases.phase("session"):
                 phases.spark = spark = stack.enter_context(self.open_session())
                 stack.enter_context(tagged(spark, attempt_tag(self.attempt_id)))
@@ -172,6 +177,7 @@ class Attempt:
                 say=self._say,
                 verify_not_landed=lambda: self._verify_not_landed(work, TableLog.open(work.target)),
                 verify_still_planned=lambda: self._verify_still_planned(work),
+                create=None if together is None else together.create,
             )
             positions = work.positions_without_it
             for participant in before:
@@ -191,6 +197,20 @@ class Attempt:
                         for wrong in keep_quick(table, participant.spec.cluster_by, compaction_bytes(self.settings)):
                             self._say({"progress": f"upkeep of the {participant.name} failed", "why": wrong})
         return point.counts
+
+    def _together(self, work: Work) -> TwoPhase | None:
+        """The sinks that move with the point's commit; None: there are none."""
+        if all(sink.mode != "two_phase" for sink in self.pipeline.sinks.values()):
+            return None
+        return TwoPhase(
+            self.settings,
+            self.pipeline,
+            work.target,
+            batch=work.batch.key,
+            attempt_id=self.attempt_id,
+            by=self.started_by,
+            say=lambda text: self._say({"progress": "sinks", "told": text}),
+        )
 
     def _choice(self, work: Work, participant: Participant) -> Choice:
         """By which engine this attempt writes a table."""

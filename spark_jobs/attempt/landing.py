@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from include.control.turns import turn
 from include.fault_points import fault_point
 from include.lake.ledger import Ledger
+from include.lake.log_store import Create
 from include.lake.merge.landing import Marker
 from include.lake.merge.marking import commit_marker
 from include.lake.table_log import TableLog
@@ -64,7 +65,8 @@ class Landing:
     Args:
         choices: by the tables' names: the engine for each. engines: gets, by name, what has written it.
         verify_not_landed: raises `LandedMeanwhileError` if the point holds the batch. verify_still_planned: does so,
-            too, and raises if this very point must not get the batch; returns the point's log as it was then.
+            too, and raises if this very point must not get the batch; returns the point's log as it was then. create:
+            makes the point's commit, together with sinks; None: the point's log does, alone.
     """
 
     spark: SparkSession
@@ -76,6 +78,7 @@ class Landing:
     say: SayFact
     verify_not_landed: Callable[[], None]
     verify_still_planned: Callable[[], TableLog | None]
+    create: Create | None = None
 
     def before(self, participant: Participant, part: Part, prunes: bool) -> Position:
         """Lands a part in a table before the point, unless it is there. Returns where the table stands then.
@@ -241,7 +244,8 @@ class Landing:
             # What the lane lands over is what was looked at. Spark's long MERGEs go by Delta's conflicts.
             seen = self.verify_still_planned() if way == "lane" else None
             made = self._made(participant, write, way, unfit)
-            made.commit(metadata, batch.batch_id, None if seen is None else seen.succession)
+            succeeds = None if seen is None else seen.succession
+            made.commit(metadata, batch.batch_id, succeeds=succeeds, create=self.create)
             return True
 
         tried(write.ways, land, self.verify_not_landed, self.say, turn=self._turn)

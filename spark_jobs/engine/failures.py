@@ -24,6 +24,7 @@ _CONFLICT = re.compile(
     r"Exception|DELTA_(CONCURRENT_(APPEND|DELETE_READ|DELETE_DELETE|WRITE)|METADATA_CHANGED|PROTOCOL_CHANGED)"
     r"|LAKEMARK_OVERTAKEN"  # by `PosixLogStore`
 )
+_STAGED = re.compile(r"LAKEMARK_STAGED: (\d{20})\.json is in <([^>]+)>")  # as above
 _MEMORY = re.compile(r"SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|Not enough memory to build and broadcast")
 _TOO_LARGE = re.compile(r"is bigger than spark\.driver\.maxResultSize")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
@@ -67,6 +68,13 @@ def is_same_marker(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Whether other work on the table was faster; then nothing landed."""
     return bool(_CONFLICT.search(_said(error)))
+
+
+def staged_commit(error: Exception) -> tuple[int, str] | None:
+    """The version of a commit that is only written beside the log, and its file there (see `marking.staged`); None if
+    the error says something else."""
+    found = _STAGED.search(_said(error))
+    return None if found is None else (int(found[1]), found[2])
 
 
 def is_too_large(error: Exception) -> bool:

@@ -11,6 +11,7 @@ _APP_ID = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _SUCCEEDS = "spark.lakemark.commit.succeeds"  # for `PosixLogStore`
+_STAGED = "spark.lakemark.commit.staged"  # as above
 
 
 @contextmanager
@@ -33,6 +34,12 @@ def succeeding(spark: SparkSession, succession: str) -> AbstractContextManager[N
     """The one Delta write in the block lands as the next version (see `TableLog.succession`), or not at all. It then
     fails with an error that `failures.is_conflict` knows."""
     return settings_of(spark, {_SUCCEEDS: succession})
+
+
+def staged(spark: SparkSession) -> AbstractContextManager[None]:
+    """The one Delta write in the block makes no commit: it writes what the commit says beside the log, and fails with
+    an error that `failures.staged_commit` knows."""
+    return settings_of(spark, {_STAGED: "true"})
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batc
     if batch.is_chunk:
         return _rows_of(spark, uri, _own(rows, spec), spec, batches=[batch])
     writer = _own(rows, spec).write.format("delta").mode("append").option("mergeSchema", str(spec.grows).lower())
-    return SparkWrite(spark, lambda: writer.save(str(uri)))
+    return SparkWrite(spark, uri, lambda: writer.save(str(uri)))
 
 
 def replacing(
@@ -52,7 +52,7 @@ def _rows_of(
     """Replaces the rows of these batches by others of theirs."""
     writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches))
     writer = writer.option("mergeSchema", str(spec.grows).lower())
-    return SparkWrite(spark, lambda: writer.save(str(uri)))
+    return SparkWrite(spark, uri, lambda: writer.save(str(uri)))
 
 
 def _is_of(batches: Sequence[Batch]) -> str:

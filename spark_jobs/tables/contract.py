@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from include.lake.log_store import Create
 from include.lake.merge.order import Value
 from include.lake.uri import LakeUri
 from include.pipeline_file.schema_ddl import Column
@@ -22,7 +23,9 @@ Spec = AppendSpec | TableSpec
 class Write(Protocol):
     """A write that makes one commit: by Spark (`spark_write`), or without it (`lane`)."""
 
-    def commit(self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
+    def commit(
+        self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None, create: Create | None = None
+    ) -> None:
         """Writes and commits.
 
         Args:
@@ -30,6 +33,7 @@ class Write(Protocol):
                 already, and it stays.
             succeeds: what the write was decided on (`TableLog.succession`): it lands right after that, or fails. None:
                 wherever there is no conflict.
+            create: makes the commit, together with what shall land with it; None: the table's log does, alone.
         """
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from include.fault_points import fault_point
+from include.lake.log_store import Create
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, land
@@ -46,11 +47,13 @@ class LaneWrite:
     table: Snapshot
     change: Change
 
-    def commit(self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
+    def commit(
+        self, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None, create: Create | None = None
+    ) -> None:
         """See `contract.Write`."""
         number = None if marker is None else Marker(metadata.batch.app_id, marker)
         decided = partial(fault_point, "lane.decided")
-        land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds, decided=decided)
+        land(self.table, self.change, number, metadata.dumps(), succeeds=succeeds, decided=decided, create=create)
 
 
 def lane_write(

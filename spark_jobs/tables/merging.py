@@ -46,7 +46,7 @@ def landing(spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: Spec, batc
     within = key_condition(rows, spec, "target") if prunes else None
     again, lineage = batch if batch.is_chunk else None, columns_of(uri)[LINEAGE]
     merge = kind_of(spec).merge(spark, uri, rows, spec, lineage=lineage, again=again, within=within)
-    return _write(spark, merge, CHANGES)
+    return _write(spark, uri, merge, CHANGES)
 
 
 def replacing(
@@ -65,12 +65,12 @@ def replacing(
     wanted = kind_of(spec).applied(before, rows, spec, lineage)
     found = difference(head, wanted, spec, lineage)
     statement = difference_statement(spark_table(uri), head.columns, spec, lineage)
-    return _write(spark, Merge(found, statement), DIFFERENCE)
+    return _write(spark, uri, Merge(found, statement), DIFFERENCE)
 
 
-def _write(spark: SparkSession, merge: Merge, view: str) -> Write:
+def _write(spark: SparkSession, uri: LakeUri, merge: Merge, view: str) -> Write:
     def run() -> None:
         merge.source.createOrReplaceTempView(view)
         spark.sql(merge.statement).collect()
 
-    return SparkWrite(spark, run, merge.settings)
+    return SparkWrite(spark, uri, run, merge.settings)

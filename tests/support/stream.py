@@ -5,7 +5,12 @@ It remembers the changes itself: what the table, and so every sink, must hold is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -16,12 +21,16 @@ import pytest
 from deltalake import DeltaTable
 
 from include.control.coordinator import Coordinator
-from include.lake.merge.landing import Marker, land
+from include.control.two_phase import TwoPhase
+from include.lake.merge.landing import Marker, MarkerIsThereError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.upsert import Upsert
 from include.lake.stores import files_at
+from include.lake.table_log import TableLog
+from include.pipeline_file import find_pipeline
 from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned, Event
+from include.settings import Settings
 from tests.support.batches import batch, committed, landed
 from tests.support.hand_made import coordinator_of, known_to_commands
 from tests.support.tables_before import begun_with
@@ -84,24 +93,39 @@ class Stream:
 
     def land(self, changes: list[Change] | None = None, dice: Random | None = None) -> Batch:
         """Lands the next batch. Args: changes: one per key; None: some, from the dice."""
-        of, uri = batch(len(self.changes)), self.coordinator.tables.target
-        changes = changes if changes is not None else some(dice or Random(of.batch_id), of.batch_id)
-        rows = [
-            {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
-            for n, c in enumerate(changes)
-        ]
-        upsert = Upsert(
-            pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True
-        )
-        said = replace(landed(of).metadata, positions={}).dumps()
-        version = land(Snapshot.of(uri), upsert, Marker(of.app_id, of.batch_id), said)
-        table_id = str(DeltaTable(str(uri)).metadata().id)
+        number = len(self.changes)
+        changes = changes if changes is not None else some(dice or Random(number), number)
+        attempt(self.coordinator, number, changes, "attempt")
+        return self.settle(changes)
+
+    def settle(self, changes: list[Change]) -> Batch:
+        """Records that the next batch has landed. Args: changes: that it has brought."""
+        of = batch(len(self.changes))
+        log = TableLog.open(self.coordinator.tables.target)
+        assert log is not None
+        found = log.landed(of)
+        assert found is not None, "it has landed"
         at = datetime.now(UTC).isoformat()
-        told = {"table_version": version, "table_id": table_id, "committed_at": at, "positions": {}}
+        told = {"table_version": found.table_version, "table_id": log.table_id, "committed_at": at, "positions": {}}
         events: list[Event] = [BatchPlanned(of), replace(committed(of), **told)]
         self.coordinator.ledger.append(lambda state: events)
         self.changes.append(changes)
         return of
+
+
+def attempt(coordinator: Coordinator, number: int, changes: list[Change], attempt_id: str) -> None:
+    """Lands a batch, unless it has landed, with the sinks that move with it: as an attempt does without Spark."""
+    of, uri = batch(number), coordinator.tables.target
+    together = TwoPhase(coordinator.settings, coordinator.pipeline, uri, of.key, attempt_id, by="test", say=print)
+    together.get_ready()
+    rows = [
+        {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
+        for n, c in enumerate(changes)
+    ]
+    upsert = Upsert(pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True)
+    said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
+    with suppress(MarkerIsThereError):
+        land(Snapshot.of(uri), upsert, Marker(of.app_id, of.batch_id), said, create=together.create)
 
 
 def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
@@ -111,3 +135,22 @@ def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
         seq = 100 * batch_id + place - (150 if dice.random() < 0.2 else 0)
         found.append(Change(id_, seq, f"n{dice.randrange(9)}", dice.random() < 0.2))
     return found
+
+
+def process(number: int, changes: list[Change], attempt_id: str, fault: str = "") -> subprocess.Popen:
+    """An attempt in a process of its own, at a pipeline that commands know. Args: fault: what befalls it."""
+    given = json.dumps([number, [asdict(change) for change in changes], attempt_id])
+    env = {**os.environ, **({"LAKEMARK_TEST_FAULT": fault} if fault else {})}
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-m", __name__, given], env=env, stdout=pipe, stderr=pipe, text=True)
+
+
+def _main(given: str) -> None:
+    number, changes, attempt_id = json.loads(given)
+    settings = Settings.from_environment()
+    coordinator = Coordinator(settings, find_pipeline("p", settings.pipelines, settings.environment))
+    attempt(coordinator, number, [Change(**change) for change in changes], attempt_id)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from include.lake.log_store import succession
-from include.lake.log_tail import newest_infos
+from include.lake.log_store import Create, succession
+from include.lake.log_tail import commit_id
 from include.lake.merge.actions import Actions, Change
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.stores import log_store_of
-from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged
 from include.protocol.json_data import JsonObject
 
@@ -55,6 +54,7 @@ def land(
     succeeds: str | None = None,
     beside: Sequence[Marker] = (),
     decided: Callable[[], None] = lambda: None,
+    create: Create | None = None,
 ) -> int:
     """Commits the change, and returns the version that it made. A change that has nothing to say makes none.
 
@@ -63,7 +63,7 @@ def land(
             they may land again. metadata: the commit's `userMetadata`; None: it has none. succeeds: the version that
             the commit must follow, and its stamp (`log_store.succession`); None: the newest one, whichever that is.
             beside: other markers that land with it. decided: is called whenever all files are written, and no commit
-            names them.
+            names them. create: makes the commit; None: the table's log does, alone.
 
     Raises:
         MarkerIsThereError, OvertakenError: nothing has landed. UnfitError: Spark has to do it. TableDamaged: see
@@ -87,7 +87,8 @@ def land(
         if not work.actions and marker is None:
             return table.version  # nothing to say
         decided()
-        if _committed(table, work, [*filter(None, [marker]), *beside], metadata):
+        markers = [*filter(None, [marker]), *beside]
+        if _committed(table, work, markers, metadata, create=create or log_store_of(table.uri).create):
             return table.version + 1
         table.brought_up()
     raise OvertakenError(f"{_TRIES_MAX} times")
@@ -97,7 +98,7 @@ def _library(error: Exception) -> str:
     return type(error).__module__.partition(".")[0].lstrip("_")
 
 
-def _committed(table: Snapshot, work: Actions, markers: Sequence[Marker], metadata: str | None) -> bool:
+def _committed(table: Snapshot, work: Actions, markers: Sequence[Marker], metadata: str | None, create: Create) -> bool:
     """Commits as the version after this one. False if that version is another writer's."""
     now, mine = time.time_ns() // 1_000_000, str(uuid.uuid4())
     info = {
@@ -115,21 +116,13 @@ def _committed(table: Snapshot, work: Actions, markers: Sequence[Marker], metada
     said: list[JsonObject] = [{"commitInfo": info}]
     said += [{"txn": {"appId": marker.app_id, "version": marker.number, "lastUpdated": now}} for marker in markers]
     content = "".join(f"{_line(action)}\n" for action in (*said, *work.actions))
-    log = log_store_of(table.uri)
     try:
-        return log.create(table.version + 1, content.encode(), succeeds=table.stamp)
+        return create(table.version + 1, content.encode(), table.stamp)
     except OSError:
-        if _transaction_of(table.uri, table.version + 1) == mine:  # it is there, and only the answer was lost
-            return True
+        with suppress(TableDamaged, OSError):  # a store that is away tells nothing
+            if commit_id(table.uri, table.version + 1) == mine:  # it is there, and only the answer was lost
+                return True
         raise
-
-
-def _transaction_of(uri: LakeUri, version: int) -> str | None:
-    """The `txnId` of a commit; None if there is no such commit, or if it cannot be read."""
-    with suppress(TableDamaged, OSError):  # a store that is away tells nothing
-        for info in newest_infos(uri, version, limit=1):
-            return str(info.get("txnId"))
-    return None
 
 
 def _line(action: JsonObject) -> str:

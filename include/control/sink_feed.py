@@ -1,0 +1,144 @@
+"""What the lake has for one sink: where the target stands, what is due, and the rows of it. It asks no sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from include.delivery.net_changes import NetChanges, net_changes
+from include.lake.delta_tables import arrow_schema
+from include.lake.log_tail import commit_id
+from include.lake.merge.snapshot import Snapshot
+from include.lake.row_changes import RowChanges
+from include.lake.table_log import TableLog
+from include.participants.catalog import Catalog
+from include.pipeline_file import Pipeline
+from include.pipeline_file.sink_columns import SinkColumn, sink_columns
+from include.protocol.deliveries import Commit, Fill, Follow, Leave, due, standing_at
+from include.protocol.errors import TerminalError
+from include.protocol.progress import Progress
+from include.protocol.sink_shape import SinkShape, verify_goes_on
+from include.settings import Settings
+
+
+@dataclass(frozen=True)
+class SinkFeed:
+    """Args: name: the sink's in the pipeline file."""
+
+    settings: Settings
+    pipeline: Pipeline
+    name: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.pipeline.name}, sink {self.name}"
+
+    @property
+    def anew(self) -> str:
+        """How a person lets the sink begin anew."""
+        pipeline, sink = self.pipeline.name, self.name
+        return (
+            f"`lakemark sinks deliver {pipeline} {sink} --snapshot` delivers the table as it is now, in place of what "
+            f"the sink has; `lakemark sinks skip {pipeline} {sink} --all --reason ...` leaves the sink as it is, and "
+            "goes on with what comes"
+        )
+
+    def target(self) -> TableLog | None:
+        """The log that the sink follows, as it is now; None: there is no such table yet. Raises TableDamaged."""
+        return TableLog.open(Catalog.of(self.pipeline).point.uri(self.settings))
+
+    def commit_id(self, version: int) -> str | None:
+        """See `log_tail.commit_id`, of the target."""
+        return commit_id(Catalog.of(self.pipeline).point.uri(self.settings), version)
+
+    def due(self, target: TableLog, progress: Progress | None) -> Follow | Fill | Leave:
+        """What the sink still has to get. Args: progress: where it stands. Raises TerminalError: see `due`."""
+        seen = progress.version if progress is not None and progress.table_id == target.table_id else -1
+        return due(
+            progress,
+            target.table_id,
+            target.version,
+            self._commits(target),
+            reaches_back=target.reaches_back_to(seen),
+            begin=self.pipeline.sinks[self.name].begin,
+            where=self.where,
+            anew=self.anew,
+        )
+
+    def all_of(self, target: TableLog) -> Fill:
+        """The whole table, as it is."""
+        return Fill(standing_at(target.table_id, target.version, self._commits(target)))
+
+    def verify_shape(self, progress: Progress) -> None:
+        """Raises TerminalError: see `verify_goes_on`."""
+        grows = not self.pipeline.sinks[self.name].columns
+        verify_goes_on(progress.shape, self._shape, grows, where=self.where, anew=self.anew)
+
+    def shaped(self, progress: Progress) -> Progress:
+        """A progress that says in which shape the sink's rows are."""
+        return replace(progress, shape=self._shape.dumps())
+
+    @contextmanager
+    def rows_of(self, target: TableLog, commit: Commit) -> Iterator[NetChanges | None]:
+        """What a commit has changed, for as long as the context lasts; None: no row.
+
+        Raises:
+            TerminalError: log clean-up has removed it, or VACUUM its files. RetryableError: see `net_changes`.
+        """
+        changes = RowChanges.between(target, commit.version - 1, commit.version, self.anew)
+        if changes is None:
+            raise self._gone(commit.version)
+        if changes.is_empty:
+            yield None
+        else:
+            with net_changes(changes, self._columns, arrow_schema(target.table), self._seen) as net:
+                yield net
+
+    @contextmanager
+    def rows_to_come(self, target: TableLog, commit: bytes) -> Iterator[NetChanges]:
+        """As `rows_of`, of the commit that is about to follow the log's newest one. Args: commit: what it says."""
+        changes = RowChanges.that_come(target, commit, self.anew)
+        with net_changes(changes, self._columns, arrow_schema(target.table), self._seen) as net:
+            yield net
+
+    @contextmanager
+    def rows_at(self, target: TableLog, version: int) -> Iterator[NetChanges]:
+        """All rows of a version. Raises as `rows_of`."""
+        table = Snapshot.at(target.uri, version)
+        if table is None:
+            raise self._gone(version)
+        changes = RowChanges.whole(table, self.anew)
+        with net_changes(changes, self._columns, table.schema, self._seen) as net:
+            yield net
+
+    def _gone(self, version: int) -> TerminalError:
+        return TerminalError(
+            what="a commit that a sink still has to get is gone",
+            where=self.where,
+            expected=f"version {version} of the target",
+            found="log clean-up has removed it",
+            action=self.anew,
+        )
+
+    def _commits(self, target: TableLog) -> Iterator[Commit]:
+        for entry in target.newest_entries(self.pipeline.name, None):
+            metadata = entry.landed.metadata if entry.landed is not None else None
+            if metadata is None:
+                yield Commit(entry.version)
+            else:
+                yield Commit(entry.version, metadata.batch.key, metadata.attempt_id)
+
+    @property
+    def _columns(self) -> tuple[SinkColumn, ...]:
+        return tuple(sink_columns(self.pipeline, self.pipeline.sinks[self.name]))
+
+    @property
+    def _shape(self) -> SinkShape:
+        columns = {column.name: ".".join(column.path) for column in self._columns}
+        return SinkShape(self.pipeline.sinks[self.name].place.in_words, columns)
+
+    @property
+    def _seen(self) -> str:
+        """SQL condition for the rows that readers should see."""
+        return self.pipeline.seen_by_readers
