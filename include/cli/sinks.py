@@ -1,9 +1,11 @@
-"""`lakemark sinks create | list | status | deliver | test | pause | resume | skip`: the systems that get what lands."""
+"""`lakemark sinks create | list | status | pending | deliver | test | pause | resume | skip`: the systems that get what
+lands."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from include.cli.output import (
@@ -36,6 +38,7 @@ def add_sinks_command(commands: Commands) -> None:
     create_.add_argument("--run", action="store_true", help="run them, as the user that the pipeline file names")
     add_command_for_all(actions, "list", list_sinks, "all sinks, and how far each is behind")
     _add(actions, "status", status, "one pipeline's sinks: what each has got, and what it lacks")
+    _add(actions, "pending", pending, "transactions that sinks have prepared, and that nobody has ended")
     deliver_ = _add(actions, "deliver", deliver, "deliver what waits")
     deliver_.add_argument("--snapshot", action="store_true", help="the table as it is now, in place of what they have")
     test_ = add_command(actions, "test", test, "deal batches, kills and zombies to a class of your own")
@@ -105,6 +108,30 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
     found = [facts_of(settings, pipeline, name) for name in named_sinks(pipeline, options.sink)]
     report(options, [one.to_json() for one in found], (line for one in found for line in _lines(one)))
     return 1 if any(one.standing.problem for one in found) else 0
+
+
+def pending(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import named_sinks
+    from include.control.sink_feed import SinkFeed
+    from include.delivery.opening import pending as pending_at
+
+    pipeline = named_pipeline(settings, options.pipeline)
+    facts: list[JsonObject] = []
+    for name in named_sinks(pipeline, options.sink):
+        for one in pending_at(settings, pipeline, name):
+            has_landed = SinkFeed(settings, pipeline, name).has_landed(one)
+            facts.append({"sink": name, **asdict(one), "has_landed": has_landed})
+    lines = [_pending_in_words(pipeline.name, fact) for fact in facts]
+    report(options, facts, lines or ["no transaction is pending"])
+    return 0
+
+
+def _pending_in_words(pipeline: str, fact: JsonObject) -> str:
+    since = fact["since"] or "at a time that the server does not tell"
+    will = "which has landed: {} commits it" if fact["has_landed"] else "which has not landed: {} rolls it back"
+    then = will.format(f"`lakemark sinks deliver {pipeline}`")
+    version = fact["prepared"]["version"]
+    return f"{fact['sink']}: {fact['transaction']}, prepared {since} for version {version} of the target, {then}"
 
 
 def deliver(settings: Settings, options: argparse.Namespace) -> int:

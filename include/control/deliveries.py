@@ -165,14 +165,12 @@ class Deliverer:
         if not isinstance(sink, TwoPhaseSink):
             return
         for pending in sink.pending():
-            commits = pending.prepared.has_landed(self.feed.commit_id(pending.prepared.version))
+            commits = self.feed.has_landed(pending)
             if sink.end(pending.prepared, commits):
                 done.deliveries += commits
-                so = "is" if commits else "is not"
-                self.say(
-                    f"{self.feed.where}: {'committed' if commits else 'rolled back'} {pending.transaction}: the commit "
-                    f"that it was prepared for {so} in the lake"
-                )
+                did, so = ("committed", "is") if commits else ("rolled back", "is not")
+                found = f"the commit that it was prepared for {so} in the lake"
+                self.say(f"{self.feed.where}: {did} {pending.transaction}: {found}")
 
     def _follow(self, sink: WriteAheadSink, target: TableLog, done: Delivered, commits: tuple[Commit, ...]) -> bool:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""

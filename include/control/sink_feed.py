@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from include.delivery.contract import Pending
 from include.delivery.net_changes import NetChanges, net_changes
 from include.lake.delta_tables import arrow_schema
 from include.lake.log_tail import commit_id
@@ -48,9 +49,10 @@ class SinkFeed:
         """The log that the sink follows, as it is now; None: there is no such table yet. Raises TableDamaged."""
         return TableLog.open(Catalog.of(self.pipeline).point.uri(self.settings))
 
-    def commit_id(self, version: int) -> str | None:
-        """See `log_tail.commit_id`, of the target."""
-        return commit_id(Catalog.of(self.pipeline).point.uri(self.settings), version)
+    def has_landed(self, pending: Pending) -> bool:
+        """Whether the target's log holds the commit that a transaction was prepared for. Raises TableDamaged."""
+        uri = Catalog.of(self.pipeline).point.uri(self.settings)
+        return pending.prepared.has_landed(commit_id(uri, pending.prepared.version))
 
     def due(self, target: TableLog, progress: Progress | None) -> Follow | Fill | Leave:
         """What the sink still has to get. Args: progress: where it stands. Raises TerminalError: see `due`."""

@@ -82,7 +82,7 @@ class TwoPhase:
                 for deliverer in self._sinks:
                     sink = stack.enter_context(taken(self.settings, self.pipeline, deliverer.name))
                     assert isinstance(sink, TwoPhaseSink), "the pipeline file was checked"
-                    one = self._prepare(deliverer, sink, content, prepared)
+                    one = self._prepare(deliverer, sink, content=content, prepared=prepared)
                     if one is None:
                         self._roll_back(ready, prepared)
                         return False
@@ -120,7 +120,7 @@ class TwoPhase:
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
         with deliverer.feed.rows_to_come(target, content) as rows:
             changed = sink.prepare(Delivery(done.progress, now, rows), prepared)
-        return _Ready(deliverer, sink, now, changed, done)
+        return _Ready(deliverer, sink, now=now, rows=changed, done=done)
 
     def _made(self, content: bytes, succeeds: str | None, prepared: Prepared) -> bool:
         try:

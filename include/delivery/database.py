@@ -112,7 +112,7 @@ class DatabaseSink(ABC):
                 if not any(one.prepared == prepared for one in self.prepared.pending()):
                     return False
                 if time.monotonic() > deadline:
-                    raise busy(self.table.where, prepared.name(), _BUSY_SECONDS)
+                    raise busy(self.table.where, self.table.pipeline, prepared.name(), seconds=_BUSY_SECONDS)
                 time.sleep(_BUSY_LOOK_SECONDS)
         return True
 

@@ -52,16 +52,13 @@ class MysqlSink(DatabaseSink):
     database: str  # locks and prepared transactions are the whole server's
 
     @classmethod
-    def taken(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> MysqlSink:
-        """The sink, taken from whoever had it.
+    def opened(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> MysqlSink:
+        """The sink, not taken from whoever has it.
 
         Raises:
-            RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the
-                login; or it would take one key for another.
+            RetryableError: it does not answer. TerminalError: it refuses the login.
         """
-        found = cls(table, connected(table, login, ca_file), login.database)
-        found.take()
-        return found
+        return cls(table, connected(table, login, ca_file), login.database)
 
     def close(self) -> None:
         if self.connection.open:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from include.delivery.contract import WriteAheadSink
+from include.delivery.contract import Pending, TwoPhaseSink, WriteAheadSink
+from include.delivery.database import DatabaseSink
 from include.delivery.folder import FolderSink
 from include.delivery.kafka import KafkaSink
 from include.delivery.mysql import MysqlSink
@@ -28,24 +29,45 @@ def taken(settings: Settings, pipeline: Pipeline, name: str) -> Iterator[WriteAh
     Raises:
         RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the login.
     """
-    sink = _opened(settings, pipeline, name)
+    sink = _taken(settings, pipeline, name)
     try:
         yield sink
     finally:
         sink.close()
 
 
-def _opened(settings: Settings, pipeline: Pipeline, name: str) -> WriteAheadSink:
-    section = pipeline.sinks[name]
-    match section.system:
+def pending(settings: Settings, pipeline: Pipeline, name: str) -> list[Pending]:
+    """The transactions that a sink has prepared and nobody has ended. It takes the sink from nobody, and changes
+    nothing there.
+
+    Raises:
+        RetryableError, TerminalError: as `taken`.
+    """
+    system = pipeline.sinks[name].system
+    if system in ("kafka", "files"):
+        return []
+    sink = UserClassSink.taken(settings, pipeline, name) if system == "python" else _database(pipeline, name)
+    try:
+        return sink.pending() if isinstance(sink, TwoPhaseSink) else []
+    finally:
+        sink.close()
+
+
+def _taken(settings: Settings, pipeline: Pipeline, name: str) -> WriteAheadSink:
+    match pipeline.sinks[name].system:
         case "kafka":
             return KafkaSink.taken(SinkTopic.of(pipeline, name))
         case "files":
             return FolderSink.taken(pipeline, name)
         case "python":
             return UserClassSink.taken(settings, pipeline, name)
+    sink = _database(pipeline, name)
+    sink.take()
+    return sink
+
+
+def _database(pipeline: Pipeline, name: str) -> DatabaseSink:
+    section = pipeline.sinks[name]
     login = database_login(section.database, f"{pipeline.name}, sinks.{name}.{section.system}.connection")
-    table, ca_file = SinkTable.of(pipeline, name), section.database.ca_file
-    if section.postgresql is not None:
-        return PostgresqlSink.taken(table, login, ca_file)
-    return MysqlSink.taken(table, login, ca_file)
+    kind = PostgresqlSink if section.postgresql is not None else MysqlSink
+    return kind.opened(SinkTable.of(pipeline, name), login, section.database.ca_file)

@@ -45,16 +45,13 @@ class PostgresqlSink(DatabaseSink):
     connection: Connection = field(repr=False)
 
     @classmethod
-    def taken(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> PostgresqlSink:
-        """The sink, taken from whoever had it.
+    def opened(cls, table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> PostgresqlSink:
+        """The sink, not taken from whoever has it.
 
         Raises:
-            RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the
-                login.
+            RetryableError: it does not answer. TerminalError: it refuses the login.
         """
-        found = cls(table, connected(table, login, ca_file))
-        found.take()
-        return found
+        return cls(table, connected(table, login, ca_file))
 
     def close(self) -> None:
         self.connection.close()

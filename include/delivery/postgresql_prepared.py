@@ -71,7 +71,8 @@ class PostgresqlPrepared(PreparedTransactions):
             action = "set max_prepared_transactions (to 10, for instance) and start the server again"
             raise cannot_prepare(self.table.where, _NEEDED, "max_prepared_transactions is 0", action)
         if used == at_most and not self.pending():
-            raise no_room(self.table.where, _NEEDED, f"{used} of {at_most} are in use")
+            found = f"{used} of {at_most} are in use"
+            raise no_room(self.table.where, self.table.pipeline, expected=_NEEDED, found=found)
 
     def _roll_back(self) -> None:
         try:

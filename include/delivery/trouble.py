@@ -40,15 +40,15 @@ def under_way(where: str, session: str, seconds: float) -> RetryableError:
     )
 
 
-def busy(where: str, transaction: str, seconds: float) -> RetryableError:
+def busy(where: str, pipeline: str, transaction: str, seconds: float) -> RetryableError:
     """The error of a prepared transaction that its session does not let go."""
     return RetryableError(
         what="another session still has a prepared transaction",
         where=where,
         expected=f"its end within {seconds:.0f} s",
         found=transaction,
-        action="run the same again; if it stays, `lakemark sinks pending` names it, and an administrator ends that "
-        "session",
+        action=f"run the same again; if it stays, `lakemark sinks pending {pipeline}` names it, and an administrator "
+        "ends that session",
     )
 
 
@@ -63,15 +63,15 @@ def cannot_prepare(where: str, expected: str, found: str, action: str) -> Termin
     )
 
 
-def no_room(where: str, expected: str, found: str) -> RetryableError:
+def no_room(where: str, pipeline: str, expected: str, found: str) -> RetryableError:
     """The error of a server that can keep no further prepared transaction now."""
     return RetryableError(
         what="a sink has no room for a prepared transaction",
         where=where,
         expected=expected,
         found=found,
-        action="end those that nobody needs (`lakemark sinks pending` names Lakemark's own), or set it higher; then "
-        "run the same again",
+        action=f"end those that nobody needs (`lakemark sinks pending {pipeline}` names this pipeline's), or set it "
+        "higher; then run the same again",
     )
 
 

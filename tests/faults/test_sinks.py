@@ -136,8 +136,7 @@ def attacked(kind: str, folder: Path, request: pytest.FixtureRequest, patch: pyt
     match kind:
         case "postgresql" | "mysql":
             server: SinkServer = request.getfixturevalue({"postgresql": "postgres", "mysql": "maria"}[kind])
-            for table in server.tables():
-                server.rows(f"DROP TABLE {table}")
+            server.clear()
             with lossy_link(server.port) as link:
                 section = server.section(**more)
                 section[kind]["port"] = link.port

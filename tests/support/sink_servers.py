@@ -71,6 +71,21 @@ class SinkServer(ABC):
         """The rows of a sink of `tests.support.stream`, in the order of keys."""
         return [tuple(row) for row in self.rows(f"SELECT id, seq, name FROM {table} ORDER BY id")]
 
+    @abstractmethod
+    def prepared(self) -> list[str]:
+        """All prepared transactions, as its statements name them."""
+
+    @abstractmethod
+    def end_prepared(self, name: str, how: str) -> None:
+        """As an administrator does. Args: how: COMMIT or ROLLBACK."""
+
+    def clear(self) -> None:
+        """Leaves nothing that earlier tests have made."""
+        for name in self.prepared():
+            self.end_prepared(name, "ROLLBACK")
+        for table in self.tables():
+            self.rows(f"DROP TABLE {table}")
+
     def kill(self) -> None:
         """As a power cut would: all of its processes at once."""
         assert self.process is not None
@@ -128,6 +143,12 @@ class MariaServer(SinkServer):
     def tables(self) -> list[str]:
         return [name for (name,) in self.rows("SHOW TABLES")]
 
+    def prepared(self) -> list[str]:
+        return [xid for *_, xid in self.rows("XA RECOVER FORMAT='SQL'")]
+
+    def end_prepared(self, name: str, how: str) -> None:
+        self.rows(f"XA {how} {name}")
+
     def start(self) -> None:
         self.installed.prepare()
         with self._log() as log:
@@ -164,6 +185,12 @@ class PostgresServer(SinkServer):
 
     def tables(self) -> list[str]:
         return [name for (name,) in self.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+
+    def prepared(self) -> list[str]:
+        return [f"'{gid}'" for (gid,) in self.rows("SELECT gid FROM pg_prepared_xacts")]
+
+    def end_prepared(self, name: str, how: str) -> None:
+        self.rows(f"{how} PREPARED {name}")
 
     def start(self) -> None:
         (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)  # of one that was killed

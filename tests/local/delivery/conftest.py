@@ -12,6 +12,5 @@ from tests.support.sink_servers import SinkServer
 def server(request: pytest.FixtureRequest) -> SinkServer:
     """A server without tables."""
     found: SinkServer = request.getfixturevalue(FIXTURES[request.param])
-    for table in found.tables():
-        found.rows(f"DROP TABLE {table}")
+    found.clear()
     return found

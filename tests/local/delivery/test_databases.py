@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from deltalake import DeltaTable
 
-from include.control import deliveries
+from include.control import sink_feed
 from include.delivery.contract import Delivery
 from include.delivery.database import DatabaseSink
 from include.monitoring.status import status
@@ -174,7 +174,7 @@ def test_a_delivery_that_fails_is_in_the_ledger(
     stream = stream_of(tmp_path, server, monkeypatch, begin="start")
     stream.land()
     with monkeypatch.context() as patched:
-        patched.setattr(deliveries, "net_changes", _fails)
+        patched.setattr(sink_feed, "net_changes", _fails)
         with pytest.raises(RetryableError):
             deliverer(stream).deliver()
     shown = command("sinks", "status", "p")

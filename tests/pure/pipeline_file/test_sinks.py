@@ -54,7 +54,14 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
         ({"files": {"path": "relative"}}, "an absolute path, or s3://BUCKET/PREFIX"),
         ({"files": {"path": "/out"}, "guarantee": "at_most_once"}, "exactly_once: one file publishes a delivery"),
         ({"python": {"file": "../x.py", "class": "A"}}, "NAME.py"),
-        ({"postgresql": DATABASE, "mode": "two_phase"}, "field sinks.app.mode): expected 'follow'"),
+        ({"postgresql": DATABASE, "mode": "upsrt"}, "field sinks.app.mode): expected 'follow'"),
+        ({"kafka": {"topic": "t"}, "mode": "two_phase"}, "follow: Kafka's own two-phase commit (KIP-939)"),
+        ({"files": {"path": "/out"}, "mode": "two_phase"}, "follow: files are written aside"),
+        (
+            {"postgresql": DATABASE, "mode": "two_phase", "guarantee": "at_least_once"},
+            "exactly_once, with `mode: two_phase`",
+        ),
+        ({"mysql": {**DATABASE, "binary_log": "accepted"}}, "nothing, with `mode: follow`"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(tmp_path: Path, sink: dict[str, Any], told: str) -> None:
