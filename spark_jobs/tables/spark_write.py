@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from include.lake.log_store import LOG, Create
 from include.lake.merge.landing import OvertakenError
 from include.lake.stores import files_at, log_store_of
+from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.protocol.commit_metadata import CommitMetadata
+from include.protocol.errors import TerminalError
 from spark_jobs.engine.failures import staged_commit
 from spark_jobs.engine.marking import marked, settings_of, staged, succeeding, with_metadata
 
@@ -42,13 +44,13 @@ class SparkWrite:
                 self.run()
             else:
                 stack.enter_context(staged(self.spark))
-                self._run_and_make(create)
+                self._run_and_make(create, metadata)
 
-    def _run_and_make(self, create: Create) -> None:
+    def _run_and_make(self, create: Create, metadata: CommitMetadata) -> None:
         """Runs the statement, whose commit Delta only writes beside the log, and makes that commit.
 
         Raises:
-            OvertakenError: another writer was faster; nothing has landed.
+            OvertakenError: another writer was faster; nothing has landed. TerminalError: Spark has made the commit.
         """
         try:
             self.run()
@@ -56,8 +58,9 @@ class SparkWrite:
             if (found := staged_commit(error)) is None:
                 raise
             version, name = found
-        else:
-            return  # it had nothing to commit
+        else:  # it had nothing to commit
+            self._verify_not_made(metadata)
+            return
         file = self.uri / LOG / name
         stamp = log_store_of(self.uri).stamp(version - 1)
         try:
@@ -67,3 +70,17 @@ class SparkWrite:
             files_at(self.uri).remove(file)
         if not made:
             raise OvertakenError(f"version {version} is another writer's")
+
+    def _verify_not_made(self, metadata: CommitMetadata) -> None:
+        """Checks that Spark has not made the commit by itself: one with older classes of Lakemark would do so."""
+        log = TableLog.open(self.uri)
+        landed = None if log is None else log.landed(metadata.batch)
+        if landed is not None and landed.metadata.attempt_id == metadata.attempt_id:
+            raise TerminalError(
+                what="Spark has made a commit that was to be made together with sinks",
+                where=str(self.uri),
+                expected=f"a Spark server with the JAR of {metadata.code_version}",
+                found="one that does not know `spark.lakemark.commit.staged`",
+                action="install this version's JAR there and start it again (docs/operations.md); the batch has landed, "
+                f"and `lakemark sinks deliver {metadata.batch.pipeline}` brings it to the sinks",
+            )
