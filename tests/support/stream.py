@@ -85,8 +85,12 @@ class Stream:
     @property
     def rows(self) -> list[tuple[int, int, str | None]]:
         """What readers must see, in the order of keys."""
+        return self.rows_with([])
+
+    def rows_with(self, more: list[Change]) -> list[tuple[int, int, str | None]]:
+        """What they must see once a further batch has landed. Args: more: its changes."""
         newest: dict[int, Change] = {}
-        for change in (change for changes in self.changes for change in changes):
+        for change in (change for changes in (*self.changes, more) for change in changes):
             if change.id not in newest or change.seq >= newest[change.id].seq:
                 newest[change.id] = change
         return sorted((c.id, c.seq, c.name) for c in newest.values() if not c.deletes)
@@ -137,11 +141,12 @@ def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
     return found
 
 
-def process(number: int, changes: list[Change], attempt_id: str, fault: str = "") -> subprocess.Popen:
+def process(
+    number: int, changes: list[Change], attempt_id: str, fault: str = "", pipe: int = subprocess.PIPE
+) -> subprocess.Popen:
     """An attempt in a process of its own, at a pipeline that commands know. Args: fault: what befalls it."""
     given = json.dumps([number, [asdict(change) for change in changes], attempt_id])
     env = {**os.environ, **({"LAKEMARK_TEST_FAULT": fault} if fault else {})}
-    pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-m", __name__, given], env=env, stdout=pipe, stderr=pipe, text=True)
 
 
