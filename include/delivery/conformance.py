@@ -2,7 +2,8 @@
 
 It deals made-up batches to the class, each by a process of its own, and kills or stops many of them. After each, a new
 object of the class says where the sink stands, and what it holds if it can. So it finds a class that keeps rows and
-progress apart, that does not compare before it writes, or that a process from before can still change.
+progress apart, that does not compare before it writes, or that a process from before can still change. What a class of
+two phases has prepared is committed or rolled back, as the dice say: somebody else's commit decides it in earnest.
 """
 
 from __future__ import annotations
@@ -13,74 +14,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
 import psutil
-import pyarrow as pa
 
-from include.delivery.contract import Delivery
-from include.delivery.net_changes import given_changes
-from include.delivery.user_class import Overtaken, UserBatch, UserSink, made
-from include.pipeline_file.sink_columns import SinkColumn
-from include.pipeline_file.sinks import UserClass
+from include.delivery.made_up import SIGNALS, DeadlyBatch, Given, State
+from include.delivery.user_class import Overtaken, UserBatch, UserClass, has_two_phases, made
+from include.pipeline_file.sinks import UserClass as PlaceOfClass
 from include.protocol.json_data import JsonObject
-from include.protocol.progress import Progress
 from include.settings import Settings
 
 PIPELINE = "lakemark_test"  # whose sink it is meanwhile: what the class keeps for others is not touched
-_COLUMNS = (SinkColumn("id", ("id",), "BIGINT", True), SinkColumn("text", ("text",), "STRING", False))
 _KEYS, _ROWS = 200, 60
 _SECONDS = 60.0  # for one delivery
 _START, _ROWS_READ, _END = "killed at its start", "killed once it had read the rows", "killed at its end"
 _FAULTS = ("none", _START, "killed", "stopped", _ROWS_READ, _END)
-State = dict[int, str]  # text by id
 T = TypeVar("T")
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Given:
-    """A batch that is made up, and what the sink holds before and after it."""
-
-    number: int
-    written: State
-    removed: tuple[int, ...]
-    before: State
-    is_snapshot: bool = False
-
-    @property
-    def after(self) -> State:
-        kept = {} if self.is_snapshot else {key: text for key, text in self.before.items() if key not in self.removed}
-        return {**kept, **self.written}
-
-    @property
-    def texts(self) -> tuple[str | None, str]:
-        """What `progress` says before and after it."""
-        return (None if self.number == 0 else _progress(self.number - 1)), _progress(self.number)
-
-    def deliver(self, sink: UserSink, after: str | None, kind: type[UserBatch] = UserBatch) -> None:
-        """Deals it to an object of the class. Args: after: what the sink shall compare. kind: of the batch."""
-        written = pa.table({"id": [*self.written], "text": [*self.written.values()]}, pa.schema(_TYPES))
-        removed = pa.table({"id": [*self.removed]}, pa.schema(_TYPES[:1]))
-        with given_changes(written, removed, _COLUMNS) as changes:
-            delivery = Delivery(None, _standing(self.number), changes, self.is_snapshot)
-            sink.deliver(kind(("id",), after, self.is_snapshot, delivery), self.texts[1])
-
-
-_TYPES = [("id", pa.int64()), ("text", pa.string())]
-
-
-class _Deadly(UserBatch):
-    """A batch whose process dies once its rows are read: with what the class has written of them, and without the end
-    of its one step."""
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        yield from super().rows()
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
@@ -92,7 +46,7 @@ class Conformance:
     """
 
     settings: Settings
-    place: UserClass
+    place: PlaceOfClass
     name: str  # the sink's
     rounds: int
     dice: Random
@@ -137,9 +91,11 @@ class Conformance:
     def _deal(self, given: Given) -> None:
         """Deals a batch until the sink has it. Most tries meet a fault; the fifth one does not."""
         for turn in range(5):
-            fault = self.dice.choice(_FAULTS) if turn < 4 else "none"
+            fault = self.dice.choice(self._kinds_of_faults) if turn < 4 else "none"
             self.faults += fault != "none"
             self._tried(given, fault)
+            if fault in SIGNALS:
+                self._verify_waits(given)
             if self._look(given, f"after a process that was {fault}" if fault != "none" else "after a delivery"):
                 return
             if self.findings:
@@ -160,7 +116,7 @@ class Conformance:
             time.sleep(self.dice.random() * 0.05)
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
-        if fault == "stopped" and process.poll() is None:
+        if fault.startswith("stopped") and self._has_stopped(process):
             self._zombies.append((given, process))
             return
         with suppress(subprocess.TimeoutExpired):
@@ -168,6 +124,39 @@ class Conformance:
             return
         process.kill()
         self.findings.append(f"batch {given.number}: a delivery has not ended within {_SECONDS:.0f} s")
+
+    @property
+    def _kinds_of_faults(self) -> tuple[str, ...]:
+        return (*_FAULTS, *SIGNALS) if self._ask(has_two_phases) else _FAULTS
+
+    @staticmethod
+    def _has_stopped(process: subprocess.Popen[bytes]) -> bool:
+        """Whether it has, and not ended before."""
+        deadline = time.monotonic() + _SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(psutil.NoSuchProcess):
+                if psutil.Process(process.pid).status() == psutil.STATUS_STOPPED:
+                    return True
+            time.sleep(0.01)
+        return False
+
+    def _verify_waits(self, given: Given) -> None:
+        """What is prepared has no effect yet, and is there."""
+        if self._ask(lambda sink: sink.progress()) == given.texts[1]:
+            self.findings.append(f"batch {given.number} was prepared and not committed, and has taken effect")
+        elif (held := self._ask(_rows)) is not None and held != given.before:
+            self.findings.append(f"batch {given.number} was prepared and not committed, and readers see rows of it")
+        elif not self._ask(lambda sink: sink.recover() if has_two_phases(sink) else []):
+            self.findings.append(f"batch {given.number} was prepared, and `recover` does not name it")
+
+    def _end_prepared(self, sink: UserClass) -> None:
+        """Ends what processes have prepared that were killed or stopped, either way."""
+        if has_two_phases(sink):
+            for name in sink.recover():
+                if self.dice.random() < 0.5:
+                    sink.commit(name)
+                else:
+                    sink.abort(name)
 
     def _told(self, given: Given, fault: str) -> str:
         told: JsonObject = {
@@ -180,6 +169,7 @@ class Conformance:
 
     def _look(self, given: Given, when: str) -> bool:
         """Whether the sink has the batch, by a new object of the class; the rows must say the same."""
+        self._ask(self._end_prepared)
         found = self._ask(lambda sink: sink.progress())
         before, after = given.texts
         if found not in (before, after):
@@ -200,7 +190,7 @@ class Conformance:
     def _verify_compares(self, given: Given) -> None:
         """A batch for another progress than the sink's must change nothing."""
 
-        def deal(sink: UserSink) -> bool:
+        def deal(sink: UserClass) -> bool:
             try:
                 given.deliver(sink, "another progress")
             except Overtaken:
@@ -222,7 +212,7 @@ class Conformance:
                 zombie.wait(_SECONDS)
             self._look(newest, f"after a process of batch {given.number} that was stopped, and woke up,")
 
-    def _ask(self, what: Callable[[UserSink], T]) -> T:
+    def _ask(self, what: Callable[[UserClass], T]) -> T:
         """Asks a new object of the class."""
         sink = made(self.settings, self.place, PIPELINE, self.name)
         try:
@@ -231,18 +221,10 @@ class Conformance:
             sink.close()
 
 
-def _rows(sink: UserSink) -> State | None:
+def _rows(sink: UserClass) -> State | None:
     """What the sink holds; None: it does not say."""
     read: Callable[[], Iterable[Mapping[str, object]]] | None = getattr(sink, "read", None)
     return None if read is None else {int(str(row["id"])): str(row["text"]) for row in read()}
-
-
-def _progress(number: int) -> str:
-    return json.dumps(_standing(number).to_json(), sort_keys=True)
-
-
-def _standing(number: int) -> Progress:
-    return Progress("test", number, 1, number)
 
 
 def main(told: str) -> None:
@@ -250,12 +232,13 @@ def main(told: str) -> None:
     given = json.loads(told)
     number, written, removed, is_snapshot = given["given"]
     batch = Given(number, dict(written), tuple(removed), before={}, is_snapshot=is_snapshot)
-    sink = made(Settings.from_environment(), UserClass.model_validate(given["place"]), PIPELINE, given["sink"])
+    sink = made(Settings.from_environment(), PlaceOfClass.model_validate(given["place"]), PIPELINE, given["sink"])
     if given["fault"] == _START:
         os.kill(os.getpid(), signal.SIGKILL)
     print("delivers", flush=True)
     with suppress(Overtaken):
-        batch.deliver(sink, batch.texts[0], _Deadly if given["fault"] == _ROWS_READ else UserBatch)
+        kind = DeadlyBatch if given["fault"] == _ROWS_READ else UserBatch
+        batch.deliver(sink, batch.texts[0], kind, fault=given["fault"])
     if given["fault"] == _END:
         os.kill(os.getpid(), signal.SIGKILL)
     sink.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from include.delivery import user_sink
 from include.delivery.contract import Pending, TwoPhaseSink, WriteAheadSink
 from include.delivery.database import DatabaseSink
 from include.delivery.folder import FolderSink
@@ -13,7 +14,6 @@ from include.delivery.mysql import MysqlSink
 from include.delivery.postgresql import PostgresqlSink
 from include.delivery.sink_table import SinkTable
 from include.delivery.sink_topic import SinkTopic
-from include.delivery.user_class import UserClassSink
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 from include.sources.logins import database_login
@@ -46,7 +46,7 @@ def pending(settings: Settings, pipeline: Pipeline, name: str) -> list[Pending]:
     system = pipeline.sinks[name].system
     if system in ("kafka", "files"):
         return []
-    sink = UserClassSink.taken(settings, pipeline, name) if system == "python" else _database(pipeline, name)
+    sink = user_sink.taken(settings, pipeline, name) if system == "python" else _database(pipeline, name)
     try:
         return sink.pending() if isinstance(sink, TwoPhaseSink) else []
     finally:
@@ -60,7 +60,7 @@ def _taken(settings: Settings, pipeline: Pipeline, name: str) -> WriteAheadSink:
         case "files":
             return FolderSink.taken(pipeline, name)
         case "python":
-            return UserClassSink.taken(settings, pipeline, name)
+            return user_sink.taken(settings, pipeline, name)
     sink = _database(pipeline, name)
     sink.take()
     return sink

@@ -1,31 +1,26 @@
-"""A sink of the user's own: a class in a file of theirs.
+"""A sink of the user's own: a class in a file of theirs, and what it gets and promises.
 
-Whatever it raises ends the delivery, and the next one begins with `progress` again. See docs/sinks.md, "A sink of your
-own", for what such a class promises.
+See docs/sinks.md, "A sink of your own".
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from include.delivery.contract import Delivery
-from include.delivery.trouble import overtaken, refuses, unreachable
-from include.fault_points import fault_point
 from include.lake.damage import on_one_line
-from include.pipeline_file import Pipeline
-from include.pipeline_file.sink_columns import sink_columns
-from include.pipeline_file.sinks import UserClass
-from include.protocol.errors import LakemarkError, TerminalError
-from include.protocol.progress import Progress
+from include.pipeline_file.sinks import UserClass as PlaceOfClass
+from include.protocol.errors import TerminalError
 from include.settings import Settings
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Value = str | int | float | bool | None
 
@@ -58,8 +53,8 @@ class UserBatch:
 
 
 class UserSink(Protocol):
-    """What a user's class implements. It is made anew for each call of `deliver`s, with the `options` of its section,
-    the pipeline's name and the sink's."""
+    """What a user's class implements. It is made with the `options` of its section, the pipeline's name and the
+    sink's."""
 
     def progress(self) -> str | None:
         """The text that came with the last batch that the sink has; None: it has none. If the sink can fence who
@@ -73,69 +68,50 @@ class UserSink(Protocol):
         """Lets it go."""
 
 
-@dataclass
-class UserClassSink:
-    """See `WriteAheadSink`."""
+class UserTwoPhaseSink(Protocol):
+    """What a user's class implements whose transactions can be prepared. Whatever it has prepared, it keeps until
+    somebody ends it, whoever dies meanwhile.
 
-    where: str
-    keys: tuple[str, ...]
-    skip: str  # what a person can do about a batch that the class refuses
-    own: UserSink = field(repr=False)
+    A class may say how long its system keeps a prepared transaction: an attribute `keeps_prepared_seconds`.
+    """
 
-    @classmethod
-    def taken(cls, settings: Settings, pipeline: Pipeline, name: str) -> UserClassSink:
-        """An object of the class. Raises TerminalError: there is no such class, or it cannot be made."""
-        place = pipeline.sinks[name].python
-        assert place is not None, "the caller knows its system"
-        where = f"{pipeline.name}, sink {name} ({place.in_words})"
-        skip = f"`lakemark sinks skip {pipeline.name} {name} --reason ...` leaves this delivery out"
-        path = settings.sinks / place.file
-        made = _class_in(path, place.class_, where)
-        try:
-            own = made(dict(place.options), pipeline.name, name)
-        except Exception as error:
-            raise _unfit(
-                where, f"{place.class_}(options, pipeline, sink)", f"{type(error).__name__}: {error}"
-            ) from error
-        fault_point("sink.taken")
-        columns = sink_columns(pipeline, pipeline.sinks[name])
-        return cls(where, tuple(column.name for column in columns if column.is_key), skip, own)
+    def progress(self) -> str | None:
+        """As `UserSink.progress`."""
 
-    def progress(self) -> Progress | None:
-        with self._told():
-            found = self.own.progress()
-        return None if found is None else Progress.from_json(json.loads(found))
+    def begin(self, name: str) -> object:
+        """A transaction of its own; nobody else uses the name."""
 
-    def deliver(self, delivery: Delivery) -> int:
-        changes = delivery.changes
-        batch = UserBatch(self.keys, _text(delivery.after), delivery.is_snapshot, delivery)
-        now = _text(delivery.now)
-        assert now is not None, "a delivery leads somewhere"
-        with self._told(delivery.after):
-            self.own.deliver(batch, now)
-        fault_point("sink.committed")
-        return 0 if changes is None else changes.written + changes.removed
+    def write(self, transaction: Any, batch: UserBatch) -> None:  # Any: what `begin` has returned
+        """Writes a batch into the transaction, where nobody sees it. Raises `Overtaken`, or lets `commit` find it: the
+        sink's own text is not `batch.after`."""
+
+    def prepare(self, transaction: Any, progress: str) -> None:  # Any: as above
+        """From now on the transaction, with the text, outlives this process, and waits for its end."""
+
+    def commit(self, name: str) -> bool:
+        """Makes a prepared transaction take effect, rows and text in one step, if the sink's own text is still its
+        batch's `after`. False if it is not, or if there is no such transaction: then nothing changes. One that has
+        taken effect may be committed again."""
+
+    def abort(self, name: str) -> bool:
+        """Removes what a transaction has left, prepared or not. False if there was nothing."""
+
+    def recover(self) -> list[str]:
+        """The names of the transactions that are prepared and have not ended."""
 
     def close(self) -> None:
-        self.own.close()
-
-    @contextmanager
-    def _told(self, expected: Progress | None = None) -> Iterator[None]:
-        try:
-            yield
-        except LakemarkError:
-            raise
-        except Overtaken as error:
-            raise overtaken(self.where, expected, None) from error
-        except (OSError, TimeoutError) as error:
-            raise unreachable(self.where, on_one_line(error)) from error
-        except Exception as error:
-            found = type(error).__name__
-            action = f"correct the class, or what it writes to; {self.skip}"
-            raise refuses(self.where, found, action, evidence=on_one_line(error)) from error
+        """Lets the sink go."""
 
 
-def made(settings: Settings, place: UserClass, pipeline: str, sink: str) -> UserSink:
+UserClass = UserSink | UserTwoPhaseSink
+
+
+def has_two_phases(own: UserClass) -> TypeIs[UserTwoPhaseSink]:
+    """Whether a class is of the second kind."""
+    return hasattr(own, "begin")
+
+
+def made(settings: Settings, place: PlaceOfClass, pipeline: str, sink: str) -> UserClass:
     """An object of a user's class. Raises TerminalError: there is no such class, or it cannot be made."""
     where = f"{pipeline}, sink {sink} ({place.in_words})"
     makes = _class_in(settings.sinks / place.file, place.class_, where)
@@ -146,12 +122,8 @@ def made(settings: Settings, place: UserClass, pipeline: str, sink: str) -> User
         raise _unfit(where, expected, f"{type(error).__name__}: {error}") from error
 
 
-def _text(progress: Progress | None) -> str | None:
-    return None if progress is None else json.dumps(progress.to_json(), sort_keys=True)
-
-
 class _Makes(Protocol):
-    def __call__(self, options: Mapping[str, Value], pipeline: str, sink: str) -> UserSink: ...
+    def __call__(self, options: Mapping[str, Value], pipeline: str, sink: str) -> UserClass: ...
 
 
 def _class_in(path: Path, name: str, where: str) -> _Makes:

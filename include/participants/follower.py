@@ -29,10 +29,18 @@ def sinks(pipeline: Pipeline) -> Iterator[Follower]:
     """The sinks of the pipeline file."""
     for name, sink in pipeline.sinks.items():
         in_words = f"sink {name}, {sink.system} {sink.place.in_words}"
-        yield Follower(f"sink {name}", name, in_words, level=sink.guarantee, because=_because(sink))
+        yield Follower(f"sink {name}", name, in_words, level=sink.guarantee, because=_because(pipeline, name, sink))
 
 
-def _because(sink: Sink) -> str:
+def _because(pipeline: Pipeline, name: str, sink: Sink) -> str:
+    if sink.mode == "two_phase":
+        readers = "; readers of its binary log see rows that may be rolled back later" if sink.mysql is not None else ""
+        pause = f"`lakemark sinks pause {pipeline.name} {name} --reason ...`"
+        return (
+            "its transaction is prepared before the target's commit and ended as that says, by whoever comes next. It "
+            f"costs: every batch waits for the sink, one that is away stops the pipeline ({pause} lets it go on), and "
+            f"rows that a batch changes stay locked there until somebody ends what it has prepared{readers}"
+        )
     match sink.guarantee:
         case "exactly_once":
             readers = "; readers must be read_committed: others see records of aborted transactions"

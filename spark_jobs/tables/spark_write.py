@@ -81,6 +81,6 @@ class SparkWrite:
                 where=str(self.uri),
                 expected=f"a Spark server with the JAR of {metadata.code_version}",
                 found="one that does not know `spark.lakemark.commit.staged`",
-                action="install this version's JAR there and start it again (docs/operations.md); the batch has landed, "
-                f"and `lakemark sinks deliver {metadata.batch.pipeline}` brings it to the sinks",
+                action="install this version's JAR there and start it again (docs/operations.md); the batch has "
+                f"landed, and `lakemark sinks deliver {metadata.batch.pipeline}` brings it to the sinks",
             )

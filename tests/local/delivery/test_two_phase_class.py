@@ -1,0 +1,124 @@
+"""A class of a user's own that moves with the lake: the example keeps its promises, and the kit finds who does not."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from include.protocol.errors import TerminalError
+from include.settings import PROJECT_ROOT
+from include.sinks.two_phase_files import TwoPhaseFiles
+from tests.support.delivered import deliverer
+from tests.support.stream import Stream, attempt, process, some
+from tests.support.without_kafka import command
+
+SOURCE = PROJECT_ROOT / "include" / "sinks" / "two_phase_files.py"
+
+
+def stream_of(
+    folder: Path, patch: pytest.MonkeyPatch, source: str = SOURCE.read_text(), mode: str = "two_phase"
+) -> Stream:
+    """A pipeline whose sink is a class of this source."""
+    (folder / "classes").mkdir()
+    (folder / "classes" / "two_phase_files.py").write_text(source)
+    patch.setenv("LAKEMARK_SINKS", str(folder / "classes"))
+    place = {"file": "two_phase_files.py", "class": "TwoPhaseFiles", "options": {"path": str(folder / "out")}}
+    return Stream.of(folder, patch, app={"python": place, "mode": mode, "begin": "start"})
+
+
+def held(folder: Path) -> list[tuple[object, ...]]:
+    rows = TwoPhaseFiles({"path": str(folder / "out")}, "p", "app").read()
+    return sorted((row["id"], row["seq"], row["name"]) for row in rows)  # type: ignore[type-var]
+
+
+def pending(folder: Path) -> list[str]:
+    return TwoPhaseFiles({"path": str(folder / "out")}, "p", "app").recover()
+
+
+@pytest.mark.parametrize("mode", ["two_phase", "follow"])
+def test_the_example_has_what_the_table_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    stream = stream_of(tmp_path, monkeypatch, mode=mode)
+    for _ in range(3):
+        stream.land()
+        if mode == "follow":
+            assert deliverer(stream).deliver() is not None
+        assert held(tmp_path) == stream.rows
+    assert pending(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", ["sink.written", "sink.prepared", "sink.landed"])
+def test_an_attempt_that_is_killed_is_ended_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    stream = stream_of(tmp_path, monkeypatch)
+    stream.land()
+    changes = some(Random(1), 1)
+    killed = process(1, changes, "first", f"{point}=kill")
+    told = killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL, told
+    assert len(pending(tmp_path)) == (point != "sink.written")
+    attempt(stream.coordinator, 1, changes, "second")
+    stream.settle(changes)
+    assert held(tmp_path) == stream.rows and pending(tmp_path) == []
+    stream.land()
+    assert held(tmp_path) == stream.rows
+
+
+def test_the_kit_finds_nothing_wrong_with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream_of(tmp_path, monkeypatch)
+    done = command("sinks", "test", "p", "app", "--rounds", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "each took effect once" in done.stdout
+
+
+_ALL = "[*sorted((self._folder / 'published').iterdir()), *(self._folder / 'pending').iterdir()]"
+BROKEN = {
+    "it does not compare": (
+        {"if self.progress() != batch.after:": "if False:", '!= mine["after"]:': '!= mine["after"] and False:'},
+        "does not compare",
+    ),
+    "what is prepared takes effect at once": (
+        {'        _sync(self._folder / "pending")\n': "        self.commit(name)\n"},
+        "and has taken effect",
+    ),
+    "what is prepared is forgotten": ({"return sorted(": "return [] and sorted("}, "does not name it"),
+    "rows that are prepared are seen": (
+        {'sorted((self._folder / "published").iterdir()):\n            manifest': _ALL + ":\n            manifest"},
+        "readers see rows of it",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", BROKEN)
+def test_the_kit_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    source = SOURCE.read_text()
+    changes, told = BROKEN[wrong]
+    for old, new in changes.items():
+        assert old in source
+        source = source.replace(old, new)
+    stream_of(tmp_path, monkeypatch, source)
+    done = command("sinks", "test", "p", "app", "--rounds", "30")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert told in done.stdout
+
+
+def test_a_class_that_would_forget_what_is_prepared_is_refused_with_both_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SOURCE.read_text().replace(
+        "class TwoPhaseFiles:", "class TwoPhaseFiles:\n    keeps_prepared_seconds = 900\n"
+    )
+    stream = stream_of(tmp_path, monkeypatch, source)
+    with pytest.raises(TerminalError, match="cannot prepare its transactions") as failure:
+        stream.land()
+    assert "86,400 s" in failure.value.expected and "900" in failure.value.found
+
+
+def test_a_class_without_two_phases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SOURCE.read_text().replace("def begin(", "def other(")
+    stream = stream_of(tmp_path, monkeypatch, source)
+    with pytest.raises(TerminalError, match="cannot prepare its transactions"):
+        stream.land()
