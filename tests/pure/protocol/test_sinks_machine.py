@@ -145,6 +145,13 @@ class World:
         yield
         self.end(prepared, commits=landed)
 
+    def attempt_beside(self) -> Actor:
+        """Of the batch that comes, while the sink is paused: it is not asked."""
+        yield
+        commit = Commit(len(self.log), BatchKey(self.generation, self.batch + 1), f"attempt {self.new_id()}")
+        self.lands(len(self.log), commit, f"commit {self.new_id()}", {**self.log[-1].rows, 0: self.new_id()})
+        self.batch += 1
+
     def maintenance(self) -> Actor:
         yield
         self.lands(len(self.log), Commit(len(self.log)), f"commit {self.new_id()}", self.log[-1].rows)
@@ -195,7 +202,15 @@ def ended(world: World) -> None:
 @pytest.mark.parametrize("seed", range(200))
 def test_a_sink_holds_what_the_table_was_at_its_progress(seed: int) -> None:
     world = World(Random(seed))
-    kinds = [world.attempt, world.attempt, world.attempt, world.delivery, world.maintenance, world.restore]
+    kinds = [
+        world.attempt,
+        world.attempt,
+        world.attempt,
+        world.attempt_beside,
+        world.delivery,
+        world.maintenance,
+        world.restore,
+    ]
     run(world, kinds, steps=300)
     ended(world)
     assert world.rows == world.log[-1].rows and not world.prepared
@@ -205,7 +220,7 @@ def test_a_sink_holds_what_the_table_was_at_its_progress(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(200))
 def test_what_an_administrator_ends_by_hand_is_delivered_from_the_log_or_found(seed: int) -> None:
     world = World(Random(seed))
-    kinds = [world.attempt, world.attempt, world.delivery, world.maintenance, world.administrator]
+    kinds = [world.attempt, world.attempt, world.attempt_beside, world.delivery, world.administrator]
     try:
         run(world, kinds, steps=300)
         ended(world)
