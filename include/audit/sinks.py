@@ -27,6 +27,8 @@ def sink_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iterator
 
 def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iterator[Finding]:
     sink, where = pipeline.sinks[name], f"{pipeline.name}, sink {name}"
+    if sink.what == "changes":  # its rows are no table's
+        return
     columns = sink_columns(pipeline, sink)
     found, uri = held(pipeline, name, columns), Tables.of(settings, pipeline).target
     if found is None or found.version is None:

@@ -6,6 +6,7 @@ from include.control.deliveries import Deliverer
 from include.lake.ledger import Ledger
 from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
+from include.participants.outbox import CHANGES
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
@@ -25,8 +26,10 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         TableDamaged: see there.
     """
     catalog = Catalog.of(pipeline)
+    if name in (catalog.point.name, CHANGES) and _a_sink_waits(settings, pipeline):
+        return True
     if name == catalog.point.name:
-        return any(Deliverer(settings, pipeline, one.sink).lacks_commits() for one in catalog.after)
+        return False
     state = Ledger(Tables.of(settings, pipeline).ledger).recent()
     if (named := state.positions.get(name)) is None:
         return False
@@ -34,3 +37,7 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         return not heads_of(settings, pipeline, state)[name].is_at(named)
     except (TargetBehindLedger, LedgerBehindTarget):  # a table was rolled back; a generation's end was interrupted
         return True
+
+
+def _a_sink_waits(settings: Settings, pipeline: Pipeline) -> bool:
+    return any(Deliverer(settings, pipeline, one.sink).lacks_commits() for one in Catalog.of(pipeline).after)

@@ -7,15 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from include.delivery.contract import Pending
-from include.delivery.net_changes import NetChanges, net_changes
+from include.delivery.net_changes import NetChanges, logged_changes, net_changes
 from include.lake.delta_tables import arrow_schema
 from include.lake.log_tail import commit_id
 from include.lake.merge.snapshot import Snapshot
 from include.lake.row_changes import RowChanges
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
+from include.participants.outbox import change_order
+from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
+from include.pipeline_file.sinks import Sink
 from include.protocol.deliveries import Commit, Fill, Follow, Leave, due, standing_at
 from include.protocol.errors import TerminalError
 from include.protocol.progress import Progress
@@ -63,18 +66,18 @@ class SinkFeed:
             target.version,
             self._commits(target),
             reaches_back=target.reaches_back_to(seen),
-            begin=self.pipeline.sinks[self.name].begin,
+            begin=self._section.begins,
             where=self.where,
             anew=self.anew,
         )
 
     def all_of(self, target: TableLog) -> Fill:
-        """The whole table, as it is."""
+        """The whole table, as it is. Also where a sink stands that gets nothing of it."""
         return Fill(standing_at(target.table_id, target.version, self._commits(target)))
 
     def verify_shape(self, progress: Progress) -> None:
         """Raises TerminalError: see `verify_goes_on`."""
-        grows = not self.pipeline.sinks[self.name].columns
+        grows = not self._section.columns
         verify_goes_on(progress.shape, self._shape, grows, where=self.where, anew=self.anew)
 
     def shaped(self, progress: Progress) -> Progress:
@@ -88,6 +91,10 @@ class SinkFeed:
         Raises:
             TerminalError: log clean-up has removed it, or VACUUM its files. RetryableError: see `net_changes`.
         """
+        if self._section.what == "changes":
+            with self._accepted(commit) as accepted:
+                yield accepted
+            return
         changes = RowChanges.between(target, commit.version - 1, commit.version, self.anew)
         if changes is None:
             raise self._gone(commit.version)
@@ -98,21 +105,55 @@ class SinkFeed:
                 yield net
 
     @contextmanager
-    def rows_to_come(self, target: TableLog, commit: bytes) -> Iterator[NetChanges]:
-        """As `rows_of`, of the commit that is about to follow the log's newest one. Args: commit: what it says."""
-        changes = RowChanges.that_come(target, commit, self.anew)
+    def rows_to_come(self, target: TableLog, commit: Commit, content: bytes) -> Iterator[NetChanges | None]:
+        """As `rows_of`, of the commit that is about to follow the log's newest one. Args: content: what it says."""
+        if self._section.what == "changes":
+            with self._accepted(commit) as accepted:
+                yield accepted
+            return
+        changes = RowChanges.that_come(target, content, self.anew)
         with net_changes(changes, self._columns, arrow_schema(target.table), self._seen) as net:
             yield net
 
     @contextmanager
     def rows_at(self, target: TableLog, version: int) -> Iterator[NetChanges]:
         """All rows of a version. Raises as `rows_of`."""
+        if self._section.what == "changes":
+            raise TerminalError(
+                what="there is no snapshot of changes",
+                where=self.where,
+                expected="`what: rows`",
+                found="`what: changes`",
+                action=f"`lakemark sinks skip {self.pipeline.name} {self.name} --all --reason ...` goes on with what "
+                "comes",
+            )
         table = Snapshot.at(target.uri, version)
         if table is None:
             raise self._gone(version)
         changes = RowChanges.whole(table, self.anew)
         with net_changes(changes, self._columns, table.schema, self._seen) as net:
             yield net
+
+    @contextmanager
+    def _accepted(self, commit: Commit) -> Iterator[NetChanges | None]:
+        """The changes that a batch has brought, from the table of accepted changes; None: there are none."""
+        [outbox] = outbox_of(self.pipeline)
+        log = TableLog.open(outbox.uri(self.settings)) if commit.batch is not None else None
+        landed = None if log is None or commit.batch is None else log.landed_as(self.pipeline.name, *commit.batch)
+        if log is None or landed is None or commit.batch is None:  # no batch's; or from before there was such a table
+            yield None
+            return
+        version = landed.table_version
+        changes = RowChanges.between(log, version - 1, version, self.anew)
+        if changes is None:
+            raise self._gone(version)
+        table = arrow_schema(log.table)
+        with logged_changes(changes, self._columns, table, commit.batch, change_order(self.pipeline)) as accepted:
+            yield accepted
+
+    @property
+    def _section(self) -> Sink:
+        return self.pipeline.sinks[self.name]
 
     def _gone(self, version: int) -> TerminalError:
         return TerminalError(
@@ -133,12 +174,12 @@ class SinkFeed:
 
     @property
     def _columns(self) -> tuple[SinkColumn, ...]:
-        return tuple(sink_columns(self.pipeline, self.pipeline.sinks[self.name]))
+        return tuple(sink_columns(self.pipeline, self._section))
 
     @property
     def _shape(self) -> SinkShape:
         columns = {column.name: ".".join(column.path) for column in self._columns}
-        return SinkShape(self.pipeline.sinks[self.name].place.in_words, columns)
+        return SinkShape(self._section.place.in_words, columns)
 
     @property
     def _seen(self) -> str:

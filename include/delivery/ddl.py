@@ -80,7 +80,7 @@ class Ddl:
         table, wanted = self.table, self._columns()
         if there is None:
             keys = ", ".join(map(self._quoted, table.keys))
-            made = [self._create(table.table, wanted, f"PRIMARY KEY ({keys})")]
+            made = [self._create(table.table, wanted, f"PRIMARY KEY ({keys})" if keys else None)]
         else:
             known = {name.lower() for name in there}
             new = {name: type_ for name, type_ in wanted.items() if name.lower() not in known}
@@ -121,8 +121,9 @@ class Ddl:
             "published_at": self.dialect.time,
         }
 
-    def _create(self, name: str, columns: Mapping[str, str], key: str, if_missing: bool = False) -> str:
-        lines = ",\n".join([*(f"  {self._quoted(column)} {type_}" for column, type_ in columns.items()), f"  {key}"])
+    def _create(self, name: str, columns: Mapping[str, str], key: str | None, if_missing: bool = False) -> str:
+        named = [f"  {self._quoted(column)} {type_}" for column, type_ in columns.items()]
+        lines = ",\n".join([*named, *([f"  {key}"] if key else [])])
         only = "IF NOT EXISTS " if if_missing else ""
         return f"CREATE TABLE {only}{self._name(name)} (\n{lines}\n){self.dialect.of_table};"
 

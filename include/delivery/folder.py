@@ -38,7 +38,7 @@ from include.protocol.errors import StoreUnclear
 from include.protocol.json_data import JsonObject
 from include.protocol.progress import Progress
 
-OPERATION = "lakemark_op"  # the column that says what a row means: `upsert` or `delete`
+OPERATION = "lakemark_op"  # the column that says what a row means: `upsert` or `delete`; of a log `append`
 _ROWS_MAX = 500_000  # of a file
 _PARTS, _MANIFESTS = "parts", "manifests"
 
@@ -53,6 +53,7 @@ class FolderSink:
     uri: LakeUri
     format: Format
     columns: tuple[SinkColumn, ...]
+    is_log: bool = False  # rows are only added
     _number: int = -1  # of the newest manifest
 
     @classmethod
@@ -65,7 +66,9 @@ class FolderSink:
         place = pipeline.sinks[name].files
         assert place is not None, "the caller knows its system"
         where = f"{pipeline.name}, sink {name} (files {place.path})"
-        found = cls(where, lake_at(place.path), place.format, sink_columns(pipeline, pipeline.sinks[name]))
+        section = pipeline.sinks[name]
+        columns, is_log = sink_columns(pipeline, section), section.what == "changes"
+        found = cls(where, lake_at(place.path), place.format, columns=columns, is_log=is_log)
         fault_point("sink.taken")
         return found
 
@@ -100,10 +103,10 @@ class FolderSink:
             return 0, []
         files_at(self.uri).make_folder(self.uri / _PARTS)
         files_at(self.uri).make_folder(self.uri / _MANIFESTS)
-        keys = tuple(column for column in self.columns if column.is_key)
+        keys, writes = tuple(column for column in self.columns if column.is_key), "append" if self.is_log else "upsert"
         parts: list[JsonObject] = []
         for operation, columns, batches in (
-            ("upsert", self.columns, changes.rows(self._values(self.columns, "upsert"))),
+            (writes, self.columns, changes.rows(self._values(self.columns, writes))),
             ("delete", keys, changes.keys(self._values(keys, "delete"))),
         ):
             for rows in _joined(batches, _ROWS_MAX):

@@ -154,7 +154,8 @@ class MysqlSink(DatabaseSink):
 
     def _load(self, stage: str, columns: Sequence[SinkColumn], rows: Path, expected: int) -> None:
         names = [column.name for column in columns]
-        made = f"CREATE TEMPORARY TABLE {_quoted(stage)} (PRIMARY KEY ({_names(self.table.keys)}))"
+        keys = f" (PRIMARY KEY ({_names(self.table.keys)}))" if self.table.keys else ""
+        made = f"CREATE TEMPORARY TABLE {_quoted(stage)}{keys}"
         self.connection.run(f"{made} SELECT {_names(names)} FROM {self._name} LIMIT 0")
         read = ", ".join(f"@c{n}" if is_binary(column) else _quoted(column.name) for n, column in enumerate(columns))
         sets = [f"{_quoted(c.name)} = UNHEX(@c{n})" for n, c in enumerate(columns) if is_binary(c)]
@@ -173,12 +174,14 @@ class MysqlSink(DatabaseSink):
             raise AssertionError(f"{self.table.where}: {loaded} of {expected} rows were loaded")
 
     def _upsert(self) -> str:
+        """With its rows from the stage; those of a log are only added."""
         flag = self.table.flag
         into = _names([*self.table.names, *([flag] if flag else [])])
         taken = _names(self.table.names) + (", false" if flag else "")
         sets = self.table.values + ([flag] if flag else []) or self.table.keys
         then = ", ".join(f"{_quoted(name)} = VALUES({_quoted(name)})" for name in sets)
-        return f"INSERT INTO {self._name} ({into}) SELECT {taken} FROM {_quoted(ROWS)} ON DUPLICATE KEY UPDATE {then}"
+        insert = f"INSERT INTO {self._name} ({into}) SELECT {taken} FROM {_quoted(ROWS)}"
+        return insert if self.table.is_log else f"{insert} ON DUPLICATE KEY UPDATE {then}"
 
     def _remove(self, join: str, condition: str) -> int:
         if self.table.flag is None:
@@ -197,6 +200,8 @@ class MysqlSink(DatabaseSink):
         Raises:
             TerminalError: it does not.
         """
+        if self.table.is_log:  # it looks for no row
+            return
         place = (self.table.table, self.table.schema)
         unique: dict[str, list[str]] = {}
         for index, not_unique, column in self.connection.all(_KEYS, place):

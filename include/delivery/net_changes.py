@@ -20,6 +20,7 @@ from include.lake.row_changes import RowChanges
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, VALID_FROM
 from include.pipeline_file.sink_columns import SinkColumn
+from include.protocol.batch import BatchKey
 from include.protocol.errors import RetryableError, TerminalError
 
 _MEMORY = "1GB"
@@ -34,6 +35,7 @@ class NetChanges:
     columns: tuple[SinkColumn, ...]
     _database: duckdb.DuckDBPyConnection
     _folder: Path
+    _order: tuple[str, ...] = ()  # of the rows, as SQL; empty: that of their keys
 
     @property
     def written(self) -> int:
@@ -86,7 +88,7 @@ class NetChanges:
         yield from reader
 
     def _query(self, table: str, expressions: Sequence[str]) -> str:
-        return f"SELECT {', '.join(expressions)} FROM {table} ORDER BY {', '.join(self._keys)}"
+        return f"SELECT {', '.join(expressions)} FROM {table} ORDER BY {', '.join(self._order or self._keys)}"
 
 
 @contextmanager
@@ -122,6 +124,33 @@ def net_changes(
         database.execute(f"CREATE VIEW written AS SELECT * FROM come {without_copies}")
         database.execute(f"CREATE VIEW removed AS SELECT {keys} FROM gone EXCEPT SELECT {keys} FROM come")
         yield NetChanges(columns, database, Path(folder))
+
+
+@contextmanager
+def logged_changes(
+    changes: RowChanges, columns: Sequence[SinkColumn], table: pa.Schema, batch: BatchKey, order: Sequence[str]
+) -> Iterator[NetChanges]:
+    """The changes of one batch as they were accepted, all of them to write, for as long as the context lasts.
+
+    Args:
+        changes: of the table of accepted changes, the batch's among them. table: its columns, as Arrow has them.
+        order: SQL over them.
+
+    Raises:
+        As `net_changes`.
+    """
+    columns = tuple(columns)
+    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+        database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
+        database.execute(f"SET temp_directory = {sql_text(folder)}")
+        database.register("stream", pa.RecordBatchReader.from_batches(table, changes.come(table)))
+        values = ", ".join(_value(column, table) for column in columns)
+        own = f"{LINEAGE}.generation = {batch.generation} AND {LINEAGE}.batch_id = {batch.batch_id}"
+        query = f"SELECT {values} FROM stream WHERE {own} ORDER BY {', '.join(order)}"
+        database.execute(f"CREATE TABLE written AS {query}")
+        database.unregister("stream")
+        database.execute("CREATE VIEW removed AS SELECT * FROM written LIMIT 0")
+        yield NetChanges(columns, database, Path(folder), ("rowid",))
 
 
 @contextmanager

@@ -121,7 +121,7 @@ class PostgresqlSink(DatabaseSink):
             return 0
         columns = self.table.columns
         values = [postgresql_value(column) for column in columns]
-        if delivery.is_snapshot and self._is_empty():
+        if self.table.is_log or (delivery.is_snapshot and self._is_empty()):
             self._copy(self._name, self.table.names, changes.rows_as_csv(values), changes.written)
             return changes.written
         if (written := changes.written) or delivery.is_snapshot:

@@ -29,6 +29,7 @@ class SinkTable:
     flags: bool  # a delete leaves the row, and sets its flag
     guarantee: Level
     mode: Mode
+    is_log: bool  # rows are only added to it
     binary_log: bool  # whoever reads MySQL's may see rows that are rolled back later
 
     @classmethod
@@ -47,6 +48,7 @@ class SinkTable:
             flags=sink.flags_deletes,
             guarantee=sink.guarantee,
             mode=sink.mode,
+            is_log=sink.what == "changes",
             binary_log=sink.mysql is not None and sink.mysql.binary_log == "accepted",
         )
 
@@ -78,7 +80,8 @@ class SinkTable:
 
     @property
     def keys(self) -> list[str]:
-        return [column.name for column in self.columns if column.is_key]
+        """The columns by which a row is found there. Rows of a log are not."""
+        return [column.name for column in self.columns if column.is_key and not self.is_log]
 
     @property
     def values(self) -> list[str]:

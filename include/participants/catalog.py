@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Self
 
 from include.lake.uri import LakeUri
-from include.participants import changes, follower, records
+from include.participants import changes, follower, outbox, records
 from include.participants.follower import Follower
 from include.participants.participant import Participant
 from include.pipeline_file import Pipeline
@@ -25,6 +25,7 @@ KINDS: list[Callable[[Pipeline], Iterator[Participant | Follower]]] = [
     changes.history,
     changes.routes,
     changes.target,
+    outbox.outbox,
     follower.sinks,
 ]
 

@@ -13,9 +13,9 @@ from include.protocol.commit_metadata import Role
 from include.protocol.participants import Place
 from include.settings import Settings
 
-# What of a batch a participant gets: its records as they were read; those that are set aside; all accepted changes; or
-# the changes that no route takes (with a route: that this route takes).
-Takes = Literal["records", "set aside", "all changes", "changes"]
+# What of a batch a participant gets: its records as they were read; those that are set aside; each accepted change to
+# the target; all changes, reduced; or the changes that no route takes (with a route: that it takes), reduced.
+Takes = Literal["records", "set aside", "accepted", "all changes", "changes"]
 POINT = "target"  # the name of every pipeline's commit point
 _PLACE = "lake://"  # a route's table is called by its place
 

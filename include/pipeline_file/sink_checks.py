@@ -76,6 +76,7 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
         if sink.types and sink.system not in ("postgresql", "mysql"):
             yield Problem(f"sinks.{name}.types", f"nothing: {sink.system} has no types of columns", "types")
         yield from _of_two_phases(name, sink)
+        yield from _of_changes(name, sink, declared)
         if sink.files is not None and sink.guarantee != "exactly_once":
             yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
         if sink.kafka is not None and sink.kafka.key == "string" and len(declared.change.keys) != 1:
@@ -85,6 +86,21 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
                 if column.word in DECIMALS and scale_of(column.type) > _SCALE_MAX and column.name not in sink.types:
                     allowed = f"a type for {column.name}: MySQL has at most {_SCALE_MAX} digits after the point"
                     yield Problem(f"sinks.{name}.types", allowed, column.type)
+
+
+def _of_changes(name: str, sink: Sink, declared: Declaration) -> Iterator[Problem]:
+    if sink.what != "changes":
+        return
+    if sink.deletes is not None:
+        yield Problem(f"sinks.{name}.deletes", f"nothing, with `what: changes`: {FLAG} says it", sink.deletes)
+    if "begin" in sink.model_fields_set and sink.begin == "snapshot":
+        yield Problem(f"sinks.{name}.begin", "start or now, with `what: changes`", "snapshot")
+    if declared.change.truncates == "apply":
+        yield Problem(f"sinks.{name}.what", "rows: a truncate is no change of a row (`change.truncates`)", "changes")
+    if declared.partial_columns:
+        yield Problem(
+            f"sinks.{name}.what", "rows: a change may leave columns out (`change.partial_columns`)", "changes"
+        )
 
 
 def _of_two_phases(name: str, sink: Sink) -> Iterator[Problem]:

@@ -28,13 +28,17 @@ class SinkColumn:
 def sink_columns(pipeline: Declaration, sink: Sink) -> tuple[SinkColumn, ...]:
     """The columns that a sink gets, the key's among them. A column of `sink.columns` that the target lacks is left out:
     the file's own check refuses it."""
-    there = {column.name.lower(): column for column in columns_of_rows(pipeline)}
+    of_rows = pipeline.columns if sink.what == "changes" else columns_of_rows(pipeline)
+    there = {column.name.lower(): column for column in of_rows}
     named = {name: there[of.lower()] for name, of in sink.columns.items() if of.lower() in there} or {
         column.name: column for column in there.values()
     }
     keys = {key.lower() for key in pipeline.change.keys}
     found = [SinkColumn(name, (of.name,), of.type, of.name.lower() in keys) for name, of in named.items()]
-    return (*found, *(_of_history() if pipeline.change.history == "scd2" else ()))
+    if sink.what == "changes":
+        deleted = SinkColumn(FLAG, (LINEAGE, "deleted"), "BOOLEAN", is_key=False)
+        return (*found, deleted, *_of_change(is_key=False))
+    return (*found, *(_of_change(is_key=True) if pipeline.change.history == "scd2" else ()))
 
 
 def columns_of_rows(pipeline: Declaration) -> tuple[Column, ...]:
@@ -45,6 +49,6 @@ def columns_of_rows(pipeline: Declaration) -> tuple[Column, ...]:
     return (*pipeline.columns, Column(VALID_FROM, type_), Column(VALID_TO, type_), Column(IS_CURRENT, "BOOLEAN"))
 
 
-def _of_history() -> Iterator[SinkColumn]:
+def _of_change(is_key: bool) -> Iterator[SinkColumn]:
     for column in _OF_CHANGE:
-        yield SinkColumn(f"change_{column.name}", (LINEAGE, column.name), column.type, is_key=True)
+        yield SinkColumn(f"change_{column.name}", (LINEAGE, column.name), column.type, is_key=is_key)

@@ -139,7 +139,11 @@ class Sink(Section):
     mysql: MysqlDatabase | None = Field(default=None, description="A table of MySQL or MariaDB.")
     files: Folder | None = Field(default=None, description="Files in a folder or an object store.")
     python: UserClass | None = Field(default=None, description="A class of your own.")
-    what: Literal["rows"] = Field(default="rows", description="rows: the target's rows, as they become.")
+    what: Literal["rows", "changes"] = Field(
+        default="rows",
+        description="rows: the target's rows, as they become. changes: each accepted change to the target, in order, "
+        "also those that a later one of the same batch replaces; the sink only adds them.",
+    )
     columns: Mapping[str, str] = Field(
         default={},
         max_length=2_000,
@@ -166,7 +170,7 @@ class Sink(Section):
     begin: Begin = Field(
         default="snapshot",
         description="What a sink that has nothing yet gets first. snapshot: the table as it is; start: all commits; "
-        "now: nothing, only what comes.",
+        "now: nothing, only what comes. With `what: changes` start is the default, and there is no snapshot.",
     )
 
     @field_validator("columns", "types")
@@ -207,6 +211,11 @@ class Sink(Section):
         """Where it is, of a sink in Kafka."""
         assert self.kafka is not None, "the caller knows its system"
         return self.kafka
+
+    @property
+    def begins(self) -> Begin:
+        """What it gets first."""
+        return "start" if self.what == "changes" and self.begin == "snapshot" else self.begin
 
     @property
     def flags_deletes(self) -> bool:

@@ -26,6 +26,7 @@ class AppendSpec:
     keys: tuple[str, ...]  # the columns that tell its rows apart, or nearly so
     cluster_by: tuple[str, ...] = ()
     grows: bool = False  # it gets a column that rows bring and that it lacks
+    place: str | None = None  # the struct that says a row's batch and place in its source; None: columns say it
     kind: Literal["append"] = "append"
 
 

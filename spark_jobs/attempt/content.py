@@ -28,7 +28,7 @@ from spark_jobs.attempt.phases import Phases
 from spark_jobs.attempt.reading import Reading
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import dispositions, is_for
+from spark_jobs.changes.dispositions import accepted_in, digest_of_rows, dispositions, is_for
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.reduction import Reduced, reduce_changes
@@ -114,6 +114,10 @@ class Content:
                 self._reduced  # noqa: B018  in a phase of its own
                 with self.phases.phase(participant.phase):
                     return self._here_if_few(participant.name, self._of_what_is_set_aside)
+            case "accepted":
+                self._reduced  # noqa: B018  as above
+                with self.phases.phase(participant.phase):
+                    return self._here_if_few(participant.name, self._of_what_is_accepted)
             case "changes" if participant.route is None:
                 return self._of_changes(self._reduced)
         self._reduced  # noqa: B018  the gate comes first
@@ -166,6 +170,19 @@ class Content:
         more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
         return self._judged.where("reason IS NOT NULL").select(
             "topic", "partition", "offset", "timestamp", "key", "value", "reason", *more
+        )
+
+    def _of_what_is_accepted(self, is_collected: bool) -> Part:
+        found = self._reduced
+        accepted = accepted_in(dispositions(self._judged, self.work.pipeline), self.work.pipeline)
+        content = digest_of_rows(accepted) if self.work.pipeline.transform is not None else None
+        return Part(
+            self._kept(lambda: accepted, is_collected and found.counts.changes > 0).stamped(self.work.batch),
+            found.counts,
+            digest_of("accepted", self._program, self.work.batch.fingerprint, content),
+            is_empty=not found.counts.changes,
+            set_aside=found.set_aside,
+            quality=self._verdict,
         )
 
     def _of_changes(self, reduced: Reduced) -> Part:
@@ -261,9 +278,8 @@ class Content:
     @property
     def _keeps_judged(self) -> bool:
         """Whether there are more readers of what was judged than the pass that reduces it for the target."""
-        return self._judge is not None or any(
-            p.place == "before" and isinstance(p.spec, TableSpec) for p in Catalog.of(self.work.pipeline).participants
-        )
+        others = [p for p in Catalog.of(self.work.pipeline).participants if p.place == "before"]
+        return self._judge is not None or any(isinstance(p.spec, TableSpec) or p.takes == "accepted" for p in others)
 
     @cached_property
     def _verdict(self) -> Verdict | None:

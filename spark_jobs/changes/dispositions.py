@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from include.lake.sql import spark_name
 from include.pipeline_file import LINEAGE, Pipeline
+from spark_jobs.engine.rows import first_row
 from spark_jobs.formats.contract import ABSENT
 
 ALL_TABLES = -1  # as a route: a change that all tables get
@@ -78,6 +79,18 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
         *([F.when(is_moved, moved).alias(_MOVE)] if pipeline.moves_keys else []),
     )
     return _with_old_rows(own, pipeline) if pipeline.moves_keys else own
+
+
+def accepted_in(found: DataFrame, pipeline: Pipeline) -> DataFrame:
+    """Each change, with the table's columns and `_lakemark`. Args: found: as `dispositions` returns it."""
+    columns = [spark_name(column.name) for column in pipeline.columns]
+    return found.where(F.col(DISPOSITION) == CHANGED).select(*columns, LINEAGE)
+
+
+def digest_of_rows(rows: DataFrame) -> str | None:
+    """The digest of rows, in whichever order; None: there are none."""
+    found = first_row(rows.agg(F.bit_xor(F.xxhash64(*map(spark_name, rows.columns)))))[0]
+    return digest_in_words(None if found is None else int(found))
 
 
 def digest_of_record() -> Column:

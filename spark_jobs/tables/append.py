@@ -41,7 +41,7 @@ def replacing(
     assert isinstance(spec, AppendSpec)
     found = _own(rows, spec)
     if base is not None:
-        before = spark.read.format("delta").option("versionAsOf", base).load(str(uri)).where(_is_of(live))
+        before = spark.read.format("delta").option("versionAsOf", base).load(str(uri)).where(_is_of(live, spec))
         found = before.unionByName(found, allowMissingColumns=True)
     return _rows_of(spark, uri, found, spec, batches=live)
 
@@ -50,21 +50,25 @@ def _rows_of(
     spark: SparkSession, uri: LakeUri, rows: DataFrame, spec: AppendSpec, batches: Sequence[Batch]
 ) -> SparkWrite:
     """Replaces the rows of these batches by others of theirs."""
-    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches))
+    writer = rows.write.format("delta").mode("overwrite").option("replaceWhere", _is_of(batches, spec))
     writer = writer.option("mergeSchema", str(spec.grows).lower())
     return SparkWrite(spark, uri, lambda: writer.save(str(uri)))
 
 
-def _is_of(batches: Sequence[Batch]) -> str:
+def _is_of(batches: Sequence[Batch], spec: AppendSpec) -> str:
     """The condition on rows of these batches. A landing numbers its batches as its pipeline does, and may have written
     the same archive: so the key of a batch alone does not tell."""
-    return " OR ".join(sorted({_is_within(batch, r) for batch in batches for r in batch.ranges})) or "false"
+    within = "" if spec.place is None else f"{spark_name(spec.place)}."
+    ranges = {_is_within(batch, r, within) for batch in batches for r in batch.ranges}
+    return " OR ".join(sorted(ranges)) or "false"
 
 
-def _is_within(batch: Batch, r: OffsetRange) -> str:
+def _is_within(batch: Batch, r: OffsetRange, within: str) -> str:
+    """Args: within: the struct of a row that says it, with a dot."""
     return (
-        f"(generation = {batch.generation} AND batch_id = {batch.batch_id} AND topic = {spark_text(r.topic)} "
-        f"AND `partition` = {r.partition} AND `offset` >= {r.start_offset} AND `offset` < {r.end_offset})"
+        f"({within}generation = {batch.generation} AND {within}batch_id = {batch.batch_id} "
+        f"AND {within}topic = {spark_text(r.topic)} AND {within}`partition` = {r.partition} "
+        f"AND {within}`offset` >= {r.start_offset} AND {within}`offset` < {r.end_offset})"
     )
 
 
