@@ -149,7 +149,7 @@ def logged_changes(
         query = f"SELECT {values} FROM stream WHERE {own} ORDER BY {', '.join(order)}"
         database.execute(f"CREATE TABLE written AS {query}")
         database.unregister("stream")
-        database.execute("CREATE VIEW removed AS SELECT * FROM written LIMIT 0")
+        database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
         yield NetChanges(columns, database, Path(folder), ("rowid",))
 
 

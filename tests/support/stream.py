@@ -22,11 +22,14 @@ from deltalake import DeltaTable
 
 from include.control.coordinator import Coordinator
 from include.control.two_phase import TwoPhase
+from include.lake.merge.append import Append
 from include.lake.merge.landing import Marker, MarkerIsThereError, land
 from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.upsert import Upsert
 from include.lake.stores import files_at
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
+from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned, Event
@@ -38,6 +41,9 @@ from tests.support.tables_before import begun_with
 _KEYS = 60
 _LINEAGE = pa.struct([("deleted", pa.bool_()), ("offset", pa.int64())])
 SCHEMA = pa.schema([("id", pa.int64()), ("seq", pa.int64()), ("name", pa.string()), ("_lakemark", _LINEAGE)])
+_PLACE = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("deleted", pa.bool_())]
+_BATCH = [("generation", pa.int32()), ("batch_id", pa.int64())]
+ACCEPTED = pa.schema([*list(SCHEMA)[:3], pa.field("_lakemark", pa.struct([*_PLACE, *_BATCH]))])  # of `what: changes`
 DDL = "id BIGINT, seq BIGINT, name STRING"
 
 
@@ -122,12 +128,15 @@ def attempt(coordinator: Coordinator, number: int, changes: list[Change], attemp
     of, uri = batch(number), coordinator.tables.target
     together = TwoPhase(coordinator.settings, coordinator.pipeline, uri, of.key, attempt_id, by="test", say=print)
     together.get_ready()
+    said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
+    for outbox in outbox_of(coordinator.pipeline):
+        _accept(outbox.uri(coordinator.settings), changes, of, said)
+    newest = {c.id: c for c in sorted(changes, key=lambda c: c.seq)}
     rows = [
         {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
-        for n, c in enumerate(changes)
+        for n, c in enumerate(newest.values())
     ]
     upsert = Upsert(pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True)
-    said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
     with suppress(MarkerIsThereError):
         land(Snapshot.of(uri), upsert, Marker(of.app_id, of.batch_id), said, create=together.create)
 
@@ -139,6 +148,20 @@ def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
         seq = 100 * batch_id + place - (150 if dice.random() < 0.2 else 0)
         found.append(Change(id_, seq, f"n{dice.randrange(9)}", dice.random() < 0.2))
     return found
+
+
+def _accept(uri: LakeUri, changes: list[Change], of: Batch, said: str) -> None:
+    """As the participant does before the point."""
+    if TableLog.open(uri) is None:
+        files_at(uri).make_folder(uri)
+        DeltaTable.create(str(uri), ACCEPTED)
+    place = {"topic": "t", "partition": 0, "generation": of.generation, "batch_id": of.batch_id}
+    rows = [
+        {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {**place, "offset": n, "deleted": c.deletes}}
+        for n, c in enumerate(changes)
+    ]
+    with suppress(MarkerIsThereError):
+        land(Snapshot.of(uri), Append(pa.Table.from_pylist(rows, ACCEPTED)), Marker(of.app_id, of.batch_id), said)
 
 
 def process(

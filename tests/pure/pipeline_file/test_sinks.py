@@ -61,6 +61,11 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
             {"postgresql": DATABASE, "mode": "two_phase", "guarantee": "at_least_once"},
             "exactly_once, with `mode: two_phase`",
         ),
+        (
+            {"postgresql": DATABASE, "what": "changes", "deletes": "flag"},
+            "nothing, with `what: changes`: lakemark_deleted says it",
+        ),
+        ({"postgresql": DATABASE, "what": "changes", "begin": "snapshot"}, "start or now, with `what: changes`"),
         ({"mysql": {**DATABASE, "binary_log": "accepted"}}, "nothing, with `mode: follow`"),
     ],
 )

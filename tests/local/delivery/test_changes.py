@@ -1,0 +1,71 @@
+"""Sinks of changes (`what: changes`): each accepted change is added once, also those that a later one replaces."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.delivered import DELIVER, POINTS, deliverer, stream_of
+from tests.support.sink_servers import SinkServer
+from tests.support.stream import Change, Stream
+from tests.support.without_kafka import command
+
+Added = list[tuple[int, int, str | None, bool]]
+
+
+def several(number: int) -> list[Change]:
+    """Two changes to each of some rows."""
+    dice = Random(number)
+    first = [Change(id_, 100 * number + id_, f"a{number}") for id_ in range(10)]
+    second = [Change(id_, 100 * number + 50 + id_, f"b{number}", dice.random() < 0.3) for id_ in range(10)]
+    return [*first, *second]
+
+
+def expected(stream: Stream) -> Added:
+    return [(c.id, c.seq, c.name, c.deletes) for batch in stream.changes for c in sorted(batch, key=lambda c: c.seq)]
+
+
+def added(server: SinkServer) -> Added:
+    rows = server.rows("SELECT id, seq, name, lakemark_deleted FROM orders ORDER BY seq")
+    return [(id_, seq, name, bool(deleted)) for id_, seq, name, deleted in rows]
+
+
+@pytest.mark.parametrize("mode", ["follow", "two_phase"])
+def test_each_change_is_added_once(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch, what="changes", mode=mode)
+    for number in range(3):
+        stream.land(several(number))
+        if mode == "follow" and number:
+            assert deliverer(stream).deliver() is not None
+    assert added(server) == expected(stream)
+    assert command("audit", "p", "--sinks").returncode in (0, 1)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_delivery_that_is_killed_adds_nothing_twice(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch, what="changes")
+    for number in range(2):
+        stream.land(several(number))
+    killed = command(*DELIVER, fault=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert command(*DELIVER).returncode == 0
+    assert added(server) == expected(stream)
+
+
+def test_files_get_each_change_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    stream = Stream.of(tmp_path, monkeypatch, app={"files": {"path": str(out)}, "what": "changes"})
+    stream.land(several(0))
+    assert deliverer(stream).deliver() is not None
+    [file] = (out / "parts").iterdir()
+    rows = pq.read_table(file).to_pylist()
+    assert [(row["id"], row["seq"], row["name"], row["lakemark_deleted"]) for row in rows] == expected(stream)
+    assert {row["lakemark_op"] for row in rows} == {"append"}
