@@ -148,7 +148,8 @@ class SinkFeed:
         if changes is None:
             raise self._gone(version)
         table = arrow_schema(log.table)
-        with logged_changes(changes, self._columns, table, commit.batch, change_order(self.pipeline)) as accepted:
+        order = change_order(self.pipeline)
+        with logged_changes(changes, self._columns, table, batch=commit.batch, order=order) as accepted:
             yield accepted
 
     @property

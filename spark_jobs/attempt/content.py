@@ -24,11 +24,12 @@ from include.quality.evidence import Subject, record
 from include.quality.judge import Judge, judge_of
 from include.quality.verdict import Ceiling, Verdict, verify_gate
 from include.settings import Settings
+from spark_jobs.attempt.part import Part
 from spark_jobs.attempt.phases import Phases
 from spark_jobs.attempt.reading import Reading
 from spark_jobs.attempt.work import Work
 from spark_jobs.changes.decode import decode
-from spark_jobs.changes.dispositions import accepted_in, digest_of_rows, dispositions, is_for
+from spark_jobs.changes.dispositions import accepted_in, digest_of_rows, dispositions, is_for, set_aside_in
 from spark_jobs.changes.kept_rows import KeptRows
 from spark_jobs.changes.quality import BROKEN, judgement
 from spark_jobs.changes.reduction import Reduced, reduce_changes
@@ -41,19 +42,6 @@ from spark_jobs.tables.merging import folded
 T = TypeVar("T")
 _SURELY_FEW = 20_000  # records, which are not counted first
 _REASON = "_lakemark_reason"
-
-
-@dataclass(frozen=True)
-class Part:
-    """What of a batch goes into one table."""
-
-    rows: KeptRows
-    counts: SourceCounts
-    digest: str  # of these rows, and of the program that has made them
-    is_empty: bool = False
-    set_aside: str | None = None  # digest of the records for the quarantine and of their reasons
-    truncated: bool = False  # a truncate is among the changes
-    quality: Verdict | None = None
 
 
 @dataclass
@@ -156,32 +144,30 @@ class Content:
         found = self._reduced
         if found.counts.quarantined:
             self._reading.keep_set_aside(lambda: self._judged, found)
-        digest = digest_of("set aside", self._program, self.work.batch.fingerprint, found.set_aside)
-        return Part(
-            self._kept(self._set_aside, is_collected and found.counts.quarantined > 0).stamped(self.work.batch),
-            found.counts,
-            digest,
-            is_empty=not found.counts.quarantined,
-            set_aside=found.set_aside,
-            quality=self._verdict,
-        )
-
-    def _set_aside(self) -> DataFrame:
-        more = ["rules", *(["headers"] if "headers" in self._judged.columns else [])]
-        return self._judged.where("reason IS NOT NULL").select(
-            "topic", "partition", "offset", "timestamp", "key", "value", "reason", *more
+        return self._as_they_are(
+            "set aside",
+            lambda: set_aside_in(self._judged),
+            count=found.counts.quarantined,
+            content=found.set_aside,
+            is_collected=is_collected,
         )
 
     def _of_what_is_accepted(self, is_collected: bool) -> Part:
-        found = self._reduced
         accepted = accepted_in(dispositions(self._judged, self.work.pipeline), self.work.pipeline)
         content = digest_of_rows(accepted) if self.work.pipeline.transform is not None else None
+        count = self._reduced.counts.changes
+        return self._as_they_are("accepted", lambda: accepted, count=count, content=content, is_collected=is_collected)
+
+    def _as_they_are(
+        self, what: str, make: Callable[[], DataFrame], count: int, content: str | None, is_collected: bool
+    ) -> Part:
+        """Rows of what was judged, none of them reduced. Args: count: 0 if there are none. content: their digest."""
         return Part(
-            self._kept(lambda: accepted, is_collected and found.counts.changes > 0).stamped(self.work.batch),
-            found.counts,
-            digest_of("accepted", self._program, self.work.batch.fingerprint, content),
-            is_empty=not found.counts.changes,
-            set_aside=found.set_aside,
+            self._kept(make, is_collected and count > 0).stamped(self.work.batch),
+            self._reduced.counts,
+            digest_of(what, self._program, self.work.batch.fingerprint, content),
+            is_empty=not count,
+            set_aside=self._reduced.set_aside,
             quality=self._verdict,
         )
 

@@ -47,7 +47,7 @@ from include.protocol.participants import (
     verify_not_behind,
 )
 from include.settings import Settings
-from spark_jobs.attempt.content import Part
+from spark_jobs.attempt.part import Part
 from spark_jobs.attempt.ways import PartWrite, Way, WriteOvertakenError, tried
 from spark_jobs.attempt.work import Work
 from spark_jobs.engine.facts import SayFact

@@ -14,7 +14,7 @@ from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
 from include.participants.engines import Choice
 from include.protocol.batch import Batch
-from spark_jobs.attempt.content import Part
+from spark_jobs.attempt.part import Part
 from spark_jobs.engine.facts import SayFact
 from spark_jobs.engine.failures import is_conflict, is_same_marker, is_short_of_memory, is_too_large
 from spark_jobs.tables.contract import Spec, Write

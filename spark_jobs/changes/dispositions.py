@@ -81,6 +81,14 @@ def dispositions(judged: DataFrame, pipeline: Pipeline, mine: Column | None = No
     return _with_old_rows(own, pipeline) if pipeline.moves_keys else own
 
 
+def set_aside_in(judged: DataFrame) -> DataFrame:
+    """The records for the quarantine, and why. Args: judged: as `decode` returns it."""
+    more = ["rules", *(["headers"] if "headers" in judged.columns else [])]
+    return judged.where("reason IS NOT NULL").select(
+        "topic", "partition", "offset", "timestamp", "key", "value", "reason", *more
+    )
+
+
 def accepted_in(found: DataFrame, pipeline: Pipeline) -> DataFrame:
     """Each change, with the table's columns and `_lakemark`. Args: found: as `dispositions` returns it."""
     columns = [spark_name(column.name) for column in pipeline.columns]

@@ -119,7 +119,7 @@ class World:
         yield from self.bring_up(holder)
 
     def attempt(self) -> Actor:
-        """Of the batch that comes, with a sink of two phases."""
+        """An attempt at the batch that comes, with a sink of two phases."""
         key = BatchKey(self.generation, self.batch + 1)
         attempt_id, changes = f"attempt {self.new_id()}", {self.dice.randrange(9): self.new_id() for _ in range(3)}
         yield
@@ -146,7 +146,7 @@ class World:
         self.end(prepared, commits=landed)
 
     def attempt_beside(self) -> Actor:
-        """Of the batch that comes, while the sink is paused: it is not asked."""
+        """An attempt at the batch that comes, while the sink is paused: it is not asked."""
         yield
         commit = Commit(len(self.log), BatchKey(self.generation, self.batch + 1), f"attempt {self.new_id()}")
         self.lands(len(self.log), commit, f"commit {self.new_id()}", {**self.log[-1].rows, 0: self.new_id()})

@@ -42,7 +42,7 @@ def added(postgres: PostgresServer) -> list[Change]:
 
 
 def expected(batches: list[list[Sent]]) -> list[Change]:
-    """Of each batch, all of its changes in their order."""
+    """All changes of each batch, in their order."""
     found = []
     for batch in batches:
         for one in sorted(batch, key=lambda one: (one.value["seq"], one.partition, one.offset)):
