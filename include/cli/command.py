@@ -40,6 +40,7 @@ GROUPS = (  # in the order of the command's help
     Group("savepoints", "add_savepoint_command", ("savepoint",)),
     Group("promote", "add_promote_command", ("promote",)),
     Group("sinks", "add_sinks_command", ("sinks",)),
+    Group("examples", "add_example_command", ("example",)),
     Group("ledger", "add_ledger_commands", ("ledger", "reset")),
     Group("lake", "add_lake_command", ("lake",)),
     Group("backfill", "add_backfill_command", ("backfill",)),
