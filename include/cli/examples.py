@@ -29,7 +29,7 @@ def example(settings: Settings, options: argparse.Namespace) -> int:
     if options.name not in EXAMPLES:
         raise TerminalError(
             what="there is no such example",
-            where="`lakemark example`",
+            where="the examples of sinks",
             expected=f"one of {', '.join(EXAMPLES)}{near(options.name, [*EXAMPLES])}",
             found=options.name,
             action="`lakemark example --list` names them",

@@ -27,6 +27,7 @@ from include.protocol.json_data import JsonObject
 from include.protocol.progress import Progress
 from include.sources.kafka_options import librdkafka_options
 
+_BY_KEY, _OF_PROGRESS = -1, 0  # the partition of a record: its key chooses it; that of the progress
 _HEADER = "lakemark"  # of a record: PIPELINE/GENERATION/BATCH/NUMBER
 _SECONDS = 30.0  # for an answer
 _FULL_SECONDS = 0.05  # between two tries while the client holds as many records as it may
@@ -156,16 +157,19 @@ class KafkaSink:
     def _send_progress(self, now: Progress) -> None:
         told = {**now.to_json(), "published_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
         own = f"{self.topic.pipeline}/{self.topic.name}"
-        self._produce(self.topic.progress_topic, json.dumps(told), own, [])
+        # To the partition that is read, however many the topic has.
+        self._produce(self.topic.progress_topic, json.dumps(told), own, headers=[], partition=_OF_PROGRESS)
 
-    def _produce(self, topic: str, value: str | None, key: str, headers: list[tuple[str, str]]) -> None:
+    def _produce(
+        self, topic: str, value: str | None, key: str, headers: list[tuple[str, str]], partition: int = _BY_KEY
+    ) -> None:
         try:
-            self.producer.produce(topic, value, key, headers=headers, on_delivery=self._reported)
+            self.producer.produce(topic, value, key, partition, headers=headers, on_delivery=self._reported)
         except BufferError:  # the broker is slower than this loop
             self.producer.poll(_FULL_SECONDS)
             if self._failed:
                 raise KafkaException(self._failed[0]) from None
-            self._produce(topic, value, key, headers)
+            self._produce(topic, value, key, headers=headers, partition=partition)
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -189,7 +193,7 @@ def _newest(topic: SinkTopic) -> Progress | None:
             "log_level": 2,
         }
     )
-    place = TopicPartition(topic.progress_topic, 0)
+    place = TopicPartition(topic.progress_topic, _OF_PROGRESS)
     try:
         first, end = consumer.get_watermark_offsets(place, timeout=_SECONDS)
         look = _FIRST_LOOK
@@ -205,7 +209,7 @@ def _newest(topic: SinkTopic) -> Progress | None:
 
 def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | None:
     own, found = f"{topic.pipeline}/{topic.name}", None
-    consumer.assign([TopicPartition(topic.progress_topic, 0, start)])
+    consumer.assign([TopicPartition(topic.progress_topic, _OF_PROGRESS, start)])
     while True:
         message = consumer.poll(_SECONDS)
         if message is None:

@@ -13,7 +13,7 @@ LEVELS = ("at_most_once", "at_least_once", "exactly_once")
 def run(lab: Lab) -> bool:
     """Returns whether each keeps what its name says, and no more."""
     pipelines = [f"payments_{level}" for level in LEVELS]
-    lab.fresh_topics(IN, *pipelines, *(f"{name}.lakemark-progress" for name in pipelines))
+    lab.fresh_topics(IN, *pipelines, gone=[f"{name}.lakemark-progress" for name in pipelines])
     payments = Payments()
     for name in pipelines:
         lab.pipeline(name)

@@ -11,7 +11,7 @@ PIPELINE, IN, OUT = "payments_onward", "payments_in", "payments_out"
 def run(lab: Lab) -> bool:
     """Returns whether the committed reader has seen each payment once."""
     lab.pipeline(PIPELINE)
-    lab.fresh_topics(IN, OUT, f"{OUT}.lakemark-progress")
+    lab.fresh_topics(IN, OUT, gone=[f"{OUT}.lakemark-progress"])
     lab.lakemark("sinks", "create", PIPELINE, "--run")
     payments = Payments()
     with lab.reader(OUT, "read_committed") as committed, lab.reader(OUT, "read_uncommitted") as uncommitted:

@@ -55,12 +55,13 @@ class Lab:
         (self.settings.pipelines / f"{name}.yaml").write_text(text)
         return find_pipeline(name, self.settings.pipelines, {**self.settings.environment, **self.variables})
 
-    def fresh_topics(self, *topics: str) -> None:
-        """Makes topics anew, without a record."""
+    def fresh_topics(self, *topics: str, gone: Sequence[str] = ()) -> None:
+        """Makes topics anew, without a record. Args: gone: topics that are removed, and that somebody else makes."""
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 2})
-        there = [topic for topic in topics if topic in admin.list_topics(timeout=_SECONDS).topics]
-        for done in admin.delete_topics(there).values() if there else ():
+        there = {*topics, *gone} & {*admin.list_topics(timeout=_SECONDS).topics}
+        for done in admin.delete_topics([*there]).values() if there else ():
             done.result()
+        self.wait_for("Kafka has removed them", lambda: not {*gone} & {*admin.list_topics(timeout=_SECONDS).topics})
 
         def made() -> bool:
             try:

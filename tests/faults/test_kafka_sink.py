@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from include.control.deliveries import Deliverer
 from include.delivery.creating import create, needed
@@ -206,3 +207,19 @@ def test_a_topic_has_one_writer(tmp_path: Path, stack: Stack, monkeypatch: pytes
     other.land()
     with pytest.raises(TerminalError, match=r"another sink delivers there.*that of p/app"):
         Deliverer(other.coordinator.settings, other.coordinator.pipeline, "another").deliver()
+
+
+def test_a_topic_of_progress_with_several_partitions_doubles_nothing(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that makes topics by itself gives them as many as its default says."""
+    stream, topic = stream_of(tmp_path, stack, monkeypatch)
+    admin = AdminClient({"bootstrap.servers": topic.servers})
+    name = f"{topic.name}.lakemark-progress"
+    for partitions in admin.create_partitions([NewPartitions(name, 5)]).values():
+        partitions.result()
+    for _ in range(3):
+        stream.land()
+        assert deliverer(stream).deliver() is not None
+    assert topic.rows() == stream.rows
+    assert_each_once_and_in_order(stream, topic.read())
