@@ -170,7 +170,8 @@ def lab_in(settings: Settings, folder: Path, say: Say) -> Lab:
     if folder.exists():
         shutil.rmtree(folder)
     (folder / "pipelines").mkdir(parents=True)
-    own = replace(settings, pipelines=folder / "pipelines", lake=lake_at(str(folder / "lake")))
+    sinks = PROJECT_ROOT / "include" / "sinks"
+    own = replace(settings, pipelines=folder / "pipelines", sinks=sinks, lake=lake_at(str(folder / "lake")))
     own.tell_libraries()
     return Lab(own, folder, say)
 
