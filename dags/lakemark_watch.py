@@ -1,13 +1,16 @@
-"""The DAG `lakemark_watch`: every minute it checks whether a table has become stale, or fresh again, and says so once.
+"""The DAG `lakemark_watch`: every minute it checks whether a table or a sink has become stale, or fresh again, and says
+so once.
 
-`stale_after_minutes` in the pipeline file says when a table is stale, and `LAKEMARK_ALERTS` says whom to tell. The DAG
-needs no Spark. It has no schedule if no pipeline can become stale.
+`stale_after_minutes` in the pipeline file, or in a sink's section, says when it is, and `LAKEMARK_ALERTS` says whom to
+tell. The DAG needs no Spark. It has no schedule if nothing can become stale.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_connections  # noqa: F401, makes them known
@@ -16,8 +19,8 @@ from airflow.sdk import DAG, Variable, get_current_context, task
 from lakemark_names import TAG, WATCH_DAG
 
 from include.monitoring.alerts import staleness_alerts
-from include.monitoring.staleness import look
-from include.pipeline_file import load_pipelines
+from include.monitoring.staleness import look, look_at_sink
+from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -27,10 +30,10 @@ REMEMBERED = "lakemark_stale"  # the variable that remembers what was told alrea
 
 def build(settings: Settings) -> DAG:
     found, _ = load_pipelines(settings.pipelines, settings.environment)
-    watched = any(pipeline.stale_after_minutes is not None for pipeline in found)
+    watched = any(pipeline.stale_after_minutes is not None or _watched(pipeline) for pipeline in found)
     with DAG(
         dag_id=WATCH_DAG,
-        description="Sends an alert when a table becomes stale, and when it is fresh again.",
+        description="Sends an alert when a table or a sink becomes stale, and when it is fresh again.",
         doc_md=__doc__,
         schedule="* * * * *" if watched else None,
         start_date=datetime(2024, 1, 1),
@@ -42,21 +45,18 @@ def build(settings: Settings) -> DAG:
 
         @task
         def stale() -> dict[str, str]:
-            """The reason for each pipeline that is stale."""
+            """The reason for each pipeline, and for each sink (NAME, sink SINK), that is stale."""
             before: dict[str, str] = Variable.get(REMEMBERED, default={}, deserialize_json=True)
             now: dict[str, str] = {}
             for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
-                if pipeline.stale_after_minutes is None:
-                    continue
-                try:
-                    lag, why = look(settings, pipeline)
-                except LakemarkError as error:  # not known now, so it stays as it was
-                    log.warning("%s: %s", pipeline.name, error)
-                    why = before.get(pipeline.name)
-                else:
-                    lakemark_metrics.of_lag(pipeline.name, lag)
-                if why is not None:
-                    now[pipeline.name] = why
+                for name, look_at in looks(settings, pipeline).items():
+                    try:
+                        why = look_at()
+                    except LakemarkError as error:  # not known now, so it stays as it was
+                        log.warning("%s: %s", name, error)
+                        why = before.get(name)
+                    if why is not None:
+                        now[name] = why
             for alert in staleness_alerts(before, now):
                 log.info("%s: %s", alert.title, alert.text)
                 lakemark_alerts.tell(alert, get_current_context())
@@ -66,6 +66,26 @@ def build(settings: Settings) -> DAG:
 
         stale()
     return dag
+
+
+def looks(settings: Settings, pipeline: Pipeline) -> dict[str, Callable[[], str | None]]:
+    """What can become stale, and what says whether it is."""
+    found: dict[str, Callable[[], str | None]] = {}
+    for sink in _watched(pipeline):
+        found[f"{pipeline.name}, sink {sink}"] = partial(look_at_sink, settings, pipeline, sink)
+    if pipeline.stale_after_minutes is not None:
+        found[pipeline.name] = partial(_look_at_table, settings, pipeline)
+    return found
+
+
+def _look_at_table(settings: Settings, pipeline: Pipeline) -> str | None:
+    lag, why = look(settings, pipeline)
+    lakemark_metrics.of_lag(pipeline.name, lag)
+    return why
+
+
+def _watched(pipeline: Pipeline) -> list[str]:
+    return [name for name, sink in pipeline.sinks.items() if sink.stale_after_minutes is not None]
 
 
 dag = build(Settings.from_environment())

@@ -46,7 +46,7 @@ class SinkTable:
             columns=columns,
             types=tuple(sink.types.get(c.name) or usual_type(sink.system, c.type, c.is_key) for c in columns),
             flags=sink.flags_deletes,
-            guarantee=sink.guarantee,
+            guarantee=sink.level,
             mode=sink.mode,
             is_log=sink.what == "changes",
             binary_log=sink.mysql is not None and sink.mysql.binary_log == "accepted",

@@ -78,10 +78,6 @@ def _wrong(path: Path, found: str) -> TerminalError:
 
 
 def staleness_alerts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Alert]:
-    """Alerts for what has changed since the last look. Args: why a table is stale, by pipeline."""
-    fresh = [
-        Alert("fresh again", name, "the records that had waited too long are in the table")
-        for name in before
-        if name not in now
-    ]
+    """Alerts for what has changed since the last look. Args: why a table, or a sink, is stale, by its name."""
+    fresh = [Alert("fresh again", name, "what had waited too long has arrived") for name in before if name not in now]
     return [Alert("stale", name, why) for name, why in now.items() if name not in before] + fresh

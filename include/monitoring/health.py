@@ -128,6 +128,16 @@ def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | N
     )
 
 
+def sink_stale_because(waiting_seconds: float, stale_after_seconds: float, pipeline: str, sink: str) -> str | None:
+    """Why a sink is stale if the oldest commit that it lacks is so old; None if it is not stale."""
+    if waiting_seconds <= stale_after_seconds:
+        return None
+    return (
+        f"a commit has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: "
+        f"`lakemark sinks status {pipeline} {sink}` says why the last delivery failed"
+    )
+
+
 def is_terminal(outcome: str | None) -> bool:
     """Whether an attempt's outcome is the name of an error that only a person can fix."""
     error = ERRORS_BY_NAME.get(outcome or "")

@@ -72,7 +72,7 @@ def facts_of(settings: Settings, pipeline: Pipeline, name: str) -> SinkFacts:
         system=sink.system,
         place=sink.place.in_words,
         mode=sink.mode,
-        guarantee=sink.guarantee,
+        guarantee=sink.level,
         standing=standing,
         lag=lag,
         untold=untold,

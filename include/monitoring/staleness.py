@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from include.control.lag import Lag
 from include.lake.ledger import Ledger
-from include.monitoring.health import stale_because
+from include.monitoring.health import sink_stale_because, stale_because
+from include.monitoring.sinks import facts_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.settings import Settings
@@ -19,3 +20,15 @@ def look(settings: Settings, pipeline: Pipeline) -> tuple[Lag, str | None]:
     lag = Lag.of(pipeline, Ledger(Tables.of(settings, pipeline).ledger).recent())
     minutes = pipeline.stale_after_minutes
     return lag, None if minutes is None else stale_because(lag.seconds, minutes * 60)
+
+
+def look_at_sink(settings: Settings, pipeline: Pipeline, name: str) -> str | None:
+    """Why a sink is stale; None: it is not, or somebody has paused it, or nothing is said of when it would be.
+
+    Raises:
+        TableDamaged: the target's log is damaged. TerminalError: the ledger is.
+    """
+    minutes, facts = pipeline.sinks[name].stale_after_minutes, facts_of(settings, pipeline, name)
+    if minutes is None or facts.lag is None or facts.standing.paused is not None:
+        return None
+    return sink_stale_because(facts.lag.seconds, minutes * 60, pipeline=pipeline.name, sink=name)

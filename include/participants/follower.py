@@ -29,7 +29,7 @@ def sinks(pipeline: Pipeline) -> Iterator[Follower]:
     """The sinks of the pipeline file."""
     for name, sink in pipeline.sinks.items():
         in_words = f"sink {name}, {sink.system} {sink.place.in_words}"
-        yield Follower(f"sink {name}", name, in_words, level=sink.guarantee, because=_because(pipeline, name, sink))
+        yield Follower(f"sink {name}", name, in_words, level=sink.level, because=_because(pipeline, name, sink))
 
 
 def _because(pipeline: Pipeline, name: str, sink: Sink) -> str:
@@ -40,6 +40,11 @@ def _because(pipeline: Pipeline, name: str, sink: Sink) -> str:
             "its transaction is prepared before the target's commit and ended as that says, by whoever comes next. It "
             f"costs: every batch waits for the sink, one that is away stops the pipeline ({pause} lets it go on), and "
             f"rows that a batch changes stay locked there until somebody ends what it has prepared{readers}"
+        )
+    if sink.mode == "upsert":
+        return (
+            "rows by primary key, then the progress: a delivery that is killed in between comes again, and changes "
+            "nothing; readers may see a part of it"
         )
     match sink.guarantee:
         case "exactly_once":

@@ -76,6 +76,7 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
         if sink.types and sink.system not in ("postgresql", "mysql"):
             yield Problem(f"sinks.{name}.types", f"nothing: {sink.system} has no types of columns", "types")
         yield from _of_two_phases(name, sink)
+        yield from _of_upserts(name, sink)
         yield from _of_changes(name, sink, declared)
         if sink.files is not None and sink.guarantee != "exactly_once":
             yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
@@ -103,10 +104,23 @@ def _of_changes(name: str, sink: Sink, declared: Declaration) -> Iterator[Proble
         )
 
 
+def _of_upserts(name: str, sink: Sink) -> Iterator[Problem]:
+    if sink.mode != "upsert":
+        return
+    if sink.system not in ("postgresql", "mysql"):
+        yield Problem(f"sinks.{name}.mode", f"follow: {sink.system} needs no upsert", "upsert")
+    if sink.what != "rows":
+        yield Problem(f"sinks.{name}.what", "rows, with `mode: upsert`: changes have no key", sink.what)
+    if sink.guarantee != "exactly_once":
+        yield Problem(f"sinks.{name}.guarantee", "nothing, with `mode: upsert`: it says it", sink.guarantee)
+
+
 def _of_two_phases(name: str, sink: Sink) -> Iterator[Problem]:
-    if sink.mode == "follow":
+    if sink.mode != "two_phase":
         if sink.mysql is not None and sink.mysql.binary_log is not None:
-            yield Problem(f"sinks.{name}.mysql.binary_log", "nothing, with `mode: follow`", repr(sink.mysql.binary_log))
+            yield Problem(
+                f"sinks.{name}.mysql.binary_log", f"nothing, with `mode: {sink.mode}`", repr(sink.mysql.binary_log)
+            )
         return
     if sink.kafka is not None:
         allowed = "follow: Kafka's own two-phase commit (KIP-939) is not there for clients yet, and a transaction that "

@@ -25,7 +25,7 @@ FOLDER = r"^(/[^\x00]{1,1000}|s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9
 PYTHON_FILE = r"^[a-z][a-z0-9_]{0,62}\.py$"
 CLASS = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
-Mode = Literal["follow", "two_phase"]
+Mode = Literal["follow", "two_phase", "upsert"]
 Begin = Literal["snapshot", "start", "now"]
 
 
@@ -165,7 +165,14 @@ class Sink(Section):
         default="follow",
         description="follow: the sink gets what has landed, commit by commit, and no batch waits for it. two_phase: "
         "its transaction is prepared before the target's commit and committed after it, so both move together; a sink "
-        "that is away stops the pipeline.",
+        "that is away stops the pipeline. upsert: as follow, for tables without transactions: rows by key, then the "
+        "progress, so that a repeat changes nothing.",
+    )
+    stale_after_minutes: float | None = Field(
+        default=None,
+        gt=0,
+        description="When a commit waits longer than this for the sink, an alert is sent; null: none before its task "
+        "has failed for good.",
     )
     begin: Begin = Field(
         default="snapshot",
@@ -216,6 +223,11 @@ class Sink(Section):
     def begins(self) -> Begin:
         """What it gets first."""
         return "start" if self.what == "changes" and self.begin == "snapshot" else self.begin
+
+    @property
+    def level(self) -> Level:
+        """What it guarantees."""
+        return "at_least_once" if self.mode == "upsert" else self.guarantee
 
     @property
     def flags_deletes(self) -> bool:

@@ -42,6 +42,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "description": pipeline.description,
         "dag_id": DAG_PREFIX + pipeline.name,
         "table": pipeline.target.table,
+        "sinks": [*pipeline.sinks],
         "schedule": in_words(pipeline.schedule).replace("`", ""),  # it is written for Markdown
         "state": "loading" if loading else health.state,
         "why": health.why,

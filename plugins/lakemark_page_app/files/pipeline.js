@@ -7,13 +7,14 @@ import { age, ago, airflowLink, asOf, h, mayDraw, number, plural, saw, stateMark
 import { DISPOSITIONS, dispositions } from "./drawing.js";
 import { offsetSection } from "./offsets.js";
 import { savepoints } from "./savepoints.js";
+import { sinks } from "./sinks.js";
 import { backfills, generations, lineage, proofs, quality, quarantine, versions } from "./tables.js";
 import { timeline, trends } from "./trends.js";
 
 const PAGE = 40; // batches
 const PAUSE = { least: 5000, share: 5, refused: 60_000 }; // between two fetches of a part: ms, and times as long as one took
 const MILD = new Set(["paused", "unproven", "new"]); // states whose reason is no problem
-const SLOW = ["tables", "quarantine", "versions", "quality", "trends", "timeline", "columns", "rows", "lineage", "savepoints"];
+const SLOW = ["tables", "quarantine", "versions", "quality", "trends", "timeline", "columns", "rows", "lineage", "savepoints", "sinks"];
 
 export function pipelineView(root, name) {
   const path = `api/pipelines/${encodeURIComponent(name)}`;
@@ -77,7 +78,7 @@ export function pipelineView(root, name) {
     const focused = document.activeElement?.dataset?.key;
     const open = new Set([...root.querySelectorAll("details[open]")].map((d) => d.dataset.open));
     root.replaceChildren(...[head(), why(), figures(), offsetSection(view, batchState), trends(view), batchSection(view), quarantine(view),
-      backfills(view), dataSection(view), proofs(view), quality(view), savepoints(view), versions(view), lineage(view), timeline(view), generations(view)].filter(Boolean));
+      backfills(view), dataSection(view), proofs(view), quality(view), sinks(view), savepoints(view), versions(view), lineage(view), timeline(view), generations(view)].filter(Boolean));
     for (const d of root.querySelectorAll("details")) d.open = open.has(d.dataset.open);
     if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from include.control import sink_feed
 from include.delivery.contract import Delivery
 from include.delivery.database import DatabaseSink
+from include.monitoring.staleness import look_at_sink
 from include.monitoring.status import status
 from include.protocol.errors import RetryableError, TerminalError
 from tests.support.delivered import DELIVER, KINDS, deliverer, stream_of
@@ -187,3 +188,19 @@ def test_a_delivery_that_fails_is_in_the_ledger(
 
 def _fails(*_: object) -> None:
     raise RetryableError(what="x", where="x", expected="x", found="x", action="x")
+
+
+def test_a_sink_that_lacks_a_commit_for_too_long_is_stale_until_it_has_it(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch, stale_after_minutes=1e-6)
+    settings, pipeline = stream.coordinator.settings, stream.coordinator.pipeline
+    assert look_at_sink(settings, pipeline, "app") is None
+    stream.land()
+    told = look_at_sink(settings, pipeline, "app")
+    assert told is not None and "`lakemark sinks status p app`" in told
+    command("sinks", "pause", "p", "app", "--reason", "a test")
+    assert look_at_sink(settings, pipeline, "app") is None
+    command("sinks", "resume", "p", "app", "--reason", "a test")
+    assert deliverer(stream).deliver() is not None
+    assert look_at_sink(settings, pipeline, "app") is None

@@ -61,6 +61,8 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
             {"postgresql": DATABASE, "mode": "two_phase", "guarantee": "at_least_once"},
             "exactly_once, with `mode: two_phase`",
         ),
+        ({"kafka": {"topic": "t"}, "mode": "upsert"}, "follow: kafka needs no upsert"),
+        ({"postgresql": DATABASE, "mode": "upsert", "what": "changes"}, "rows, with `mode: upsert`"),
         (
             {"postgresql": DATABASE, "what": "changes", "deletes": "flag"},
             "nothing, with `what: changes`: lakemark_deleted says it",
