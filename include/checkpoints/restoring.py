@@ -25,7 +25,8 @@ class Restoring:
 
     Args:
         to: the checkpoint. reason: a person's. started_by: who it is. origin: of the generation; None: it says which
-            checkpoint it is. first: of a clone: where the reading of these rows began. rules: see `GenerationStarted`.
+            checkpoint it is. first: of a clone: where the reading of these rows began. rules, deliver: see
+            `GenerationStarted`.
     """
 
     coordinator: Coordinator
@@ -35,6 +36,7 @@ class Restoring:
     origin: str | None = None
     first: FirstOffsets | None = None
     rules: str | None = None
+    deliver: str | None = None
 
     def preview(self) -> Effect:
         """What would change. Writes nothing. Raises as `restore` does."""
@@ -70,7 +72,7 @@ class Restoring:
             started = go_back(
                 state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
             )
-            return replace(started, first=self.first, rules=self.rules)
+            return replace(started, first=self.first, rules=self.rules, deliver=self.deliver)
         except OffsetsExpired as error:
             raise self._with_the_archive(error) from error
 

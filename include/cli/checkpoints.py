@@ -32,6 +32,7 @@ def add_checkpoint_command(commands: Commands) -> None:
     _which(restore_)
     add_reason(restore_, "why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
+    add_deliver(restore_)
 
 
 def list_checkpoints(settings: Settings, options: argparse.Namespace) -> int:
@@ -54,6 +55,17 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
+def add_deliver(sub: argparse.ArgumentParser) -> None:
+    """Adds what sinks get of a restore."""
+    text = "what sinks get: nothing; or nothing until you decide (default: the difference, once more)"
+    sub.add_argument("--deliver", choices=("again", "skip", "refuse"), default="again", help=text)
+
+
+def deliver_of(options: argparse.Namespace) -> str | None:
+    """What the change of generation says of it."""
+    return None if options.deliver == "again" else options.deliver
+
+
 def restore(settings: Settings, options: argparse.Namespace) -> int:
     from include.checkpoints.listing import checkpoints_in
     from include.checkpoints.restoring import Restoring
@@ -61,7 +73,7 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
 
     pipeline = named_pipeline(settings, options.pipeline)
     to = named(pipeline.name, checkpoints_in(settings, pipeline), options.checkpoint)
-    restoring = Restoring(Coordinator(settings, pipeline), to, options.reason, who())
+    restoring = Restoring(Coordinator(settings, pipeline), to, options.reason, who(), deliver=deliver_of(options))
     return report_restore(options, restoring)
 
 

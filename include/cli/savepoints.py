@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from include.cli.checkpoints import report_restore
+from include.cli.checkpoints import add_deliver, deliver_of, report_restore
 from include.cli.generations import generation_lines
 from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
 from include.lake.uri import lake_at
@@ -42,6 +42,7 @@ def add_savepoint_command(commands: Commands) -> None:
     _which(restore_)
     add_reason(restore_, "why; recorded in the ledger")
     restore_.add_argument("--dry-run", action="store_true", help="only say what would change")
+    add_deliver(restore_)
     files_ = restore_.add_mutually_exclusive_group()
     files_.add_argument("--write-file", action="store_true", help="the pipeline file goes back, too")
     text = "go on by the pipeline's files as they are, also if they say another thing now"
@@ -131,7 +132,8 @@ def restore(settings: Settings, options: argparse.Namespace) -> int:
         rules = rules_of(settings, pipeline)
     if not options.keep_file:
         verify_program(settings, pipeline, name)
-    back = restoring(settings, pipeline, name, reason=options.reason, started_by=who(), rules=rules)
+    deliver = deliver_of(options)
+    back = restoring(settings, pipeline, name, reason=options.reason, started_by=who(), rules=rules, deliver=deliver)
     code = report_restore(options, back)
     if text is not None and not options.dry_run:  # after the rows: the next batch asks whether it was written
         write_file(settings, pipeline.name.removesuffix(LANDING), text)

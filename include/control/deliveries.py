@@ -15,7 +15,7 @@ from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.deliveries import Commit, Fill, Follow, Leave, after
+from include.protocol.deliveries import REFUSE, SKIP, Commit, Fill, Follow, Leave, after, refused
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
@@ -176,6 +176,12 @@ class Deliverer:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
         before = done.deliveries
         for commit in commits:
+            if commit.deliver == REFUSE:
+                skip = f"lakemark sinks skip {self.pipeline.name} {self.name} --reason ..."
+                raise refused(self.feed.where, commit, skip, self.feed.anew)
+            if commit.deliver == SKIP:
+                self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit)), done)
+                continue
             with self.feed.rows_of(target, commit) as rows:
                 if rows is not None or commit.batch is not None:
                     self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit), rows), done)

@@ -19,7 +19,7 @@ from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
 from include.pipeline_file.sinks import Sink
-from include.protocol.deliveries import Commit, Fill, Follow, Leave, due, standing_at
+from include.protocol.deliveries import AGAIN, Commit, Fill, Follow, Leave, due, standing_at
 from include.protocol.errors import TerminalError
 from include.protocol.progress import Progress
 from include.protocol.sink_shape import SinkShape, verify_goes_on
@@ -169,7 +169,7 @@ class SinkFeed:
         for entry in target.newest_entries(self.pipeline.name, None):
             metadata = entry.landed.metadata if entry.landed is not None else None
             if metadata is None:
-                yield Commit(entry.version)
+                yield Commit(entry.version, deliver=(entry.begun and entry.begun.deliver) or AGAIN)
             else:
                 yield Commit(entry.version, metadata.batch.key, metadata.attempt_id)
 

@@ -17,6 +17,7 @@ from include.protocol.participants import NEVER
 from include.protocol.progress import Progress, batch_in_words
 
 Begin = Literal["snapshot", "start", "now"]
+AGAIN, SKIP, REFUSE = "again", "skip", "refuse"  # what sinks get of a restore: the difference; nothing; nothing yet
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Commit:
     version: int
     batch: BatchKey | None = None  # that it is of; None: of no batch of the pipeline
     attempt_id: str | None = None
+    deliver: str = AGAIN
 
 
 @dataclass(frozen=True)
@@ -129,4 +131,15 @@ def _never_landed(where: str, expected: str, found: object, anew: str) -> Termin
         found=str(found),
         action="the lake was restored from a copy, two lakes deliver to one sink, or somebody has committed by hand "
         f"what the sink had prepared: bring the right lake back; or, if this one is right: {anew}",
+    )
+
+
+def refused(where: str, commit: Commit, skip: str, anew: str) -> TerminalError:
+    """The error of a commit that a sink must not get by itself. Args: skip: how a person leaves it out."""
+    return TerminalError(
+        what="a restore was not to reach the sinks by itself (`--deliver refuse`), and waits for your decision",
+        where=where,
+        expected="a decision: nothing of it, or the table as it is",
+        found=f"version {commit.version} of the target, which brings rows back",
+        action=f"`{skip}` leaves the sink's rows as they are, and goes on with what comes; or: {anew}",
     )

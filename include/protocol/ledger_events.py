@@ -58,6 +58,9 @@ class GenerationStarted:
     first: FirstOffsets | None = None  # of a clone: where the reading of its rows began, in the other pipeline
     # The rules that its rows were made by, if the pipeline file was to be written so: its first batch asks. None: any.
     rules: str | None = None
+    # What sinks get of the rows that it brings back: `skip`, nothing; `refuse`, nothing until a person decides. None:
+    # the difference.
+    deliver: str | None = None
 
     @property
     def is_promotion(self) -> bool:

@@ -196,7 +196,7 @@ def _commit_from_json(generation: int, batch_id: int, data: JsonMapping) -> Batc
 
 def generation_to_json(event: GenerationStarted) -> JsonObject:
     """The fields without the generation's number, which has a column."""
-    seldom = {"first": event.first and event.first.to_json(), "rules": event.rules}
+    seldom = {"first": event.first and event.first.to_json(), "rules": event.rules, "deliver": event.deliver}
     return {
         "start_offsets": offsets_to_json(event.start_offsets),
         "topic_ids": dict(event.topic_ids),
