@@ -14,13 +14,15 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.row_changes import RowChanges
 from include.lake.table_log import TableLog
 from include.participants.catalog import Catalog
-from include.participants.outbox import change_order
+from include.participants.outbox import CHANGES, change_order
 from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
 from include.pipeline_file.sinks import Sink
+from include.protocol.commit_metadata import CommitMetadata
 from include.protocol.deliveries import AGAIN, Commit, Fill, Follow, Leave, due, standing_at
 from include.protocol.errors import TerminalError
+from include.protocol.participants import NOWHERE
 from include.protocol.progress import Progress
 from include.protocol.sink_shape import SinkShape, verify_goes_on
 from include.settings import Settings
@@ -136,13 +138,19 @@ class SinkFeed:
 
     @contextmanager
     def _accepted(self, commit: Commit) -> Iterator[NetChanges | None]:
-        """The changes that a batch has brought, from the table of accepted changes; None: there are none."""
+        """The changes that a batch has brought, from the table of accepted changes; None: there are none. Raises as
+        `rows_of`."""
         [outbox] = outbox_of(self.pipeline)
-        log = TableLog.open(outbox.uri(self.settings)) if commit.batch is not None else None
-        landed = None if log is None or commit.batch is None else log.landed_as(self.pipeline.name, *commit.batch)
-        if log is None or landed is None or commit.batch is None:  # no batch's; or from before there was such a table
+        log = TableLog.open(outbox.uri(self.settings)) if commit.has_accepted else None
+        if log is None or commit.batch is None:
             yield None
             return
+        landed = log.landed_as(self.pipeline.name, *commit.batch)
+        if landed is None and commit.batch.generation < 0 and log.reaches_back_to(0):  # a chunk from before the table
+            yield None
+            return
+        if landed is None:
+            raise self._gone(commit.version)
         version = landed.table_version
         changes = RowChanges.between(log, version - 1, version, self.anew)
         if changes is None:
@@ -171,7 +179,7 @@ class SinkFeed:
             if metadata is None:
                 yield Commit(entry.version, deliver=(entry.begun and entry.begun.deliver) or AGAIN)
             else:
-                yield Commit(entry.version, metadata.batch.key, metadata.attempt_id)
+                yield Commit(entry.version, metadata.batch.key, metadata.attempt_id, has_accepted=_accepted(metadata))
 
     @property
     def _columns(self) -> tuple[SinkColumn, ...]:
@@ -186,3 +194,11 @@ class SinkFeed:
     def _seen(self) -> str:
         """SQL condition for the rows that readers should see."""
         return self.pipeline.seen_by_readers
+
+
+def _accepted(metadata: CommitMetadata) -> bool:
+    """Whether the table of accepted changes was there when a batch landed. A chunk's commit does not say it."""
+    if metadata.positions is None:
+        return True
+    stands = metadata.positions.get(CHANGES, NOWHERE)
+    return stands.version is not None and not stands.left_out

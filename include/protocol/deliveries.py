@@ -28,6 +28,7 @@ class Commit:
     batch: BatchKey | None = None  # that it is of; None: of no batch of the pipeline
     attempt_id: str | None = None
     deliver: str = AGAIN
+    has_accepted: bool = True  # the table of accepted changes has something of it; of a chunk nobody knows
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import Batch
 from include.protocol.ledger_events import BatchPlanned, Event
+from include.protocol.participants import Position
 from include.settings import Settings
 from tests.support.batches import batch, committed, landed
 from tests.support.hand_made import coordinator_of, known_to_commands
@@ -130,7 +131,9 @@ def attempt(coordinator: Coordinator, number: int, changes: list[Change], attemp
     together.get_ready()
     said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
     for outbox in outbox_of(coordinator.pipeline):
-        _accept(outbox.uri(coordinator.settings), changes, of, said)
+        version = _accept(outbox.uri(coordinator.settings), changes, of, said)
+        stands = {outbox.name: Position(*of.key, 0, version=version)}
+        said = replace(landed(of).metadata, positions=stands, attempt_id=attempt_id).dumps()
     newest = {c.id: c for c in sorted(changes, key=lambda c: c.seq)}
     rows = [
         {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
@@ -150,8 +153,8 @@ def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:
     return found
 
 
-def _accept(uri: LakeUri, changes: list[Change], of: Batch, said: str) -> None:
-    """As the participant does before the point."""
+def _accept(uri: LakeUri, changes: list[Change], of: Batch, said: str) -> int:
+    """As the participant does before the point. Returns the version that has them."""
     if TableLog.open(uri) is None:
         files_at(uri).make_folder(uri)
         DeltaTable.create(str(uri), ACCEPTED)
@@ -161,7 +164,10 @@ def _accept(uri: LakeUri, changes: list[Change], of: Batch, said: str) -> None:
         for n, c in enumerate(changes)
     ]
     with suppress(MarkerIsThereError):
-        land(Snapshot.of(uri), Append(pa.Table.from_pylist(rows, ACCEPTED)), Marker(of.app_id, of.batch_id), said)
+        return land(
+            Snapshot.of(uri), Append(pa.Table.from_pylist(rows, ACCEPTED)), Marker(of.app_id, of.batch_id), said
+        )
+    return Snapshot.of(uri).version
 
 
 def process(

@@ -9,7 +9,10 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
+from include.participants.outbox import outbox as outbox_of
+from include.protocol.errors import TerminalError
 from tests.support.delivered import DELIVER, POINTS, deliverer, stream_of
+from tests.support.hand_made import clean_log
 from tests.support.sink_servers import SinkServer
 from tests.support.stream import Change, Stream
 from tests.support.without_kafka import command
@@ -58,6 +61,22 @@ def test_a_delivery_that_is_killed_adds_nothing_twice(
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert command(*DELIVER).returncode == 0
     assert added(server) == expected(stream)
+
+
+def test_changes_that_log_clean_up_has_removed_are_told_and_not_left_out(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch, what="changes")
+    stream.land(several(0))
+    assert deliverer(stream).deliver() is not None
+    stream.land(several(1))
+    [outbox] = outbox_of(stream.coordinator.pipeline)
+    stream.land(several(2))
+    clean_log(Path(str(outbox.uri(stream.coordinator.settings))))
+    with pytest.raises(TerminalError, match="a commit that a sink still has to get is gone"):
+        deliverer(stream).deliver()
+    assert command("sinks", "skip", "p", "app", "--reason", "a test").returncode == 0
+    assert command("sinks", "status", "p").returncode in (0, 1)
 
 
 def test_files_get_each_change_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
