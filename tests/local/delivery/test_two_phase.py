@@ -25,7 +25,8 @@ from tests.support.stopped import stopped
 from tests.support.stream import Stream, attempt, process, some
 from tests.support.without_kafka import command
 
-POINTS = ("sink.taken", "sink.written", "sink.prepared", "sink.landed")
+_EARLY = tuple(pytest.param(point, marks=pytest.mark.slow) for point in ("sink.taken", "sink.written"))
+POINTS = (*_EARLY, "sink.prepared", "sink.landed")
 TWO_PHASE = {"mode": "two_phase", "begin": "start"}
 
 
@@ -103,7 +104,7 @@ def test_an_attempt_that_wakes_up_after_its_transaction_was_rolled_back_and_land
     assert server.held() == stream.rows and server.prepared() == []
 
 
-@pytest.mark.parametrize("point", ["sink.taken", "sink.prepared", "sink.landed"])
+@pytest.mark.parametrize("point", [*_EARLY, "sink.prepared", pytest.param("sink.landed", marks=pytest.mark.slow)])
 def test_an_attempt_that_another_one_has_overtaken_changes_nothing_when_it_wakes_up(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen], point: str
 ) -> None:

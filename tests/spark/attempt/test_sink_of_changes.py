@@ -62,7 +62,7 @@ def deliver(world: World, pipeline: Pipeline) -> None:
     assert Deliverer(world.settings, pipeline, "app").deliver() is not None
 
 
-@pytest.mark.parametrize("mode", ["follow", "two_phase"])
+@pytest.mark.parametrize("mode", ["follow", pytest.param("two_phase", marks=pytest.mark.slow)])
 def test_each_change_comes_once_and_in_order_by_either_engine(
     world: World, postgres: PostgresServer, mode: str
 ) -> None:

@@ -55,7 +55,7 @@ def test_each_batch_is_in_both_by_either_engine(world: World, postgres: Postgres
     assert [name for name in left if name.endswith(".tmp")] == []
 
 
-@pytest.mark.parametrize("point", ["sink.prepared", "sink.landed"])
+@pytest.mark.parametrize("point", ["sink.prepared", pytest.param("sink.landed", marks=pytest.mark.slow)])
 def test_a_job_that_is_killed_is_ended_by_the_next(world: World, postgres: PostgresServer, point: str) -> None:
     pipeline = with_sink(world, postgres)
     for number, engine in enumerate(ENGINES):
