@@ -25,7 +25,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.deliveries import Commit, after
-from include.protocol.errors import LakemarkError
+from include.protocol.errors import LakemarkError, RetryableError
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
 from include.settings import Settings
@@ -65,7 +65,12 @@ class TwoPhase:
             RetryableError, TerminalError: see `Deliverer.deliver`. Nothing of the batch has landed.
         """
         for deliverer in self._sinks:
-            deliverer.deliver()
+            try:
+                deliverer.deliver()
+            except RetryableError as error:
+                pause = f"`lakemark sinks pause {self.pipeline.name} {deliverer.name} --reason ...`"
+                more = f"{pause} lets the pipeline go on without it, and after `resume` it gets what it lacks"
+                raise RetryableError(**{**error.parts(), "action": f"{error.action}; or {more}"}) from error
 
     def create(self, version: int, content: bytes, succeeds: str | None) -> bool:
         """Makes the commit (see `LogStore.create`) together with the sinks.

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,11 @@ from confluent_kafka import Producer
 from deltalake import write_deltalake
 
 from include.control.deliveries import Deliverer
+from include.delivery.contract import Delivery, TwoPhaseSink
 from include.delivery.creating import create, needed
+from include.delivery.opening import taken
+from include.protocol.deliveries import Follow, after
+from include.protocol.two_phase import Prepared
 from tests.conftest import stack_in
 from tests.support.sink_servers import MariaServer, PostgresServer, maria_server, postgres_server
 from tests.support.stream import SCHEMA, Stream
@@ -54,7 +59,24 @@ class Bench:
     def deliver(self, rows: pa.Table) -> float:
         """The time of the delivery of a commit that has replaced or added these rows, in seconds."""
         write_deltalake(self.stream.target, rows, mode="append", configuration=None)
-        return seconds(self.deliverer.deliver)
+        is_prepared = self.deliverer.pipeline.sinks["app"].mode == "two_phase"
+        return seconds(self._prepare_and_commit if is_prepared else self.deliverer.deliver)
+
+    def _prepare_and_commit(self) -> None:
+        """What an attempt does at its point beside the lake's own commit."""
+        settings, pipeline, feed = self.deliverer.settings, self.deliverer.pipeline, self.deliverer.feed
+        with taken(settings, pipeline, "app") as sink:
+            assert isinstance(sink, TwoPhaseSink)
+            target, stands = feed.target(), sink.progress()
+            assert target is not None
+            waiting = feed.due(target, stands)
+            assert isinstance(waiting, Follow)
+            for commit in waiting.commits:
+                prepared, now = Prepared(commit.version, "bench"), feed.shaped(after(stands, target.table_id, commit))
+                with feed.rows_of(target, commit) as rows:
+                    sink.prepare(Delivery(stands, now, rows), prepared)
+                sink.end(prepared, commits=True)
+                stands = now
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -131,22 +153,22 @@ def main() -> None:
         if os.getuid() == 0:
             folder.chmod(0o755)
         with (
-            postgres_server(folder / "pg" / "server") as postgres,
+            postgres_server(folder / "pg" / "server", max_prepared_transactions="4") as postgres,
             maria_server(folder / "my" / "server") as maria,
             _broker(folder / "broker") as servers,
         ):
             for rows in options.rows:
-                for server in (postgres, maria):
-                    database(folder / f"{server.system}-{rows}", patch, server, rows, options.rounds)
+                for mode, server in product(("follow", "two_phase"), (postgres, maria)):
+                    place = folder / f"{server.system}-{mode}-{rows}"
+                    database(place, patch, server, mode, rows=rows, rounds=options.rounds)
                 kafka(folder / f"kafka-{rows}", patch, servers, rows, options.rounds)
 
 
 def database(
-    folder: Path, patch: pytest.MonkeyPatch, server: PostgresServer | MariaServer, rows: int, rounds: int
+    folder: Path, patch: pytest.MonkeyPatch, server: PostgresServer | MariaServer, mode: str, rows: int, rounds: int
 ) -> None:
-    for old in server.tables():
-        server.rows(f"DROP TABLE {old}")
-    bench = Bench(folder, patch, server.section("delivered"))
+    server.clear()
+    bench = Bench(folder, patch, server.section("delivered", mode=mode))
     like = "(LIKE delivered INCLUDING ALL)" if server.system == "postgresql" else "LIKE delivered"
     server.rows(f"CREATE TABLE plain {like}")
     plain = plain_postgresql if isinstance(server, PostgresServer) else plain_mysql
@@ -155,8 +177,8 @@ def database(
         changed = rows_of(rows, number)
         file = as_csv(changed, folder / "rows.csv")
         told.append((bench.deliver(changed), seconds(lambda file=file: plain(server, file))))  # type: ignore[arg-type]
-    show(f"{server.system}, {rows:,} rows into an empty table", told[:1])
-    show(f"{server.system}, {rows:,} rows of as many", told[1:])
+    show(f"{server.system}, {mode}, {rows:,} rows into an empty table", told[:1])
+    show(f"{server.system}, {mode}, {rows:,} rows of as many", told[1:])
 
 
 def kafka(folder: Path, patch: pytest.MonkeyPatch, servers: str, rows: int, rounds: int) -> None:
@@ -173,7 +195,7 @@ def kafka(folder: Path, patch: pytest.MonkeyPatch, servers: str, rows: int, roun
 
 def show(what: str, told: list[tuple[float, float]]) -> None:
     mine, plain = (sorted(one)[len(told) // 2] for one in zip(*told, strict=True))
-    print(f"{what:<48} {mine:7.2f} s   plain {plain:7.2f} s   {mine / plain:5.2f} x", flush=True)
+    print(f"{what:<56} {mine:7.2f} s   plain {plain:7.2f} s   {mine / plain:5.2f} x", flush=True)
 
 
 if __name__ == "__main__":

@@ -215,8 +215,9 @@ def test_a_sink_that_is_away_stops_the_batch_before_it_lands_and_a_pause_lets_it
     server.kill()
     try:
         changes = some(Random(1), 1)
-        with pytest.raises(RetryableError, match="a sink does not answer"):
+        with pytest.raises(RetryableError, match="a sink does not answer") as failure:
             attempt(stream.coordinator, 1, changes, "first")
+        assert "`lakemark sinks pause p app --reason ...` lets the pipeline go on" in failure.value.action
         assert not landed(stream)
         assert command("sinks", "pause", "p", "app", "--reason", "away").returncode == 0
         stream.land(changes)
