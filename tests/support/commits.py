@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -67,8 +68,8 @@ def at_every_commit(patched: pytest.MonkeyPatch, act: Callable[[Callable[[], Non
     def watched(engine: type[SparkWrite | LaneWrite]) -> None:
         real = engine.commit
 
-        def commit(write: Write, metadata: CommitMetadata, marker: int | None, succeeds: str | None = None) -> None:
-            act(lambda: real(write, metadata, marker, succeeds), metadata)
+        def commit(write: Write, metadata: CommitMetadata, marker: int | None, **more: Any) -> None:
+            act(lambda: real(write, metadata, marker, **more), metadata)
 
         patched.setattr(engine, "commit", commit)
 

@@ -35,6 +35,7 @@ def parts(message: Message) -> Iterator[Message]:
 def pipelines() -> Iterator[Any]:
     for path in sorted(EXAMPLES.glob("*.yaml")):
         found = yaml.safe_load(re.sub(r"\$\{[^}]*\}", "kafka:9092", path.read_text()))
+        found.pop("sinks", None)  # what is decoded does not depend on them
         if found["source"].get("format") not in OF_REGISTRY and "transform" not in found:
             yield pytest.param(found, id=path.stem)
 

@@ -148,7 +148,8 @@ def test_archived(world: World) -> None:
 
 def test_every_example_is_run() -> None:
     """Here, in test_debezium_examples.py, in test_examples_with_a_registry.py, and in other rooms: test_transform.py
-    (order_lines) and test_routes.py (routed)."""
+    (order_lines) and test_routes.py (routed); those of sinks (payments) by `lakemark example`."""
     elsewhere = {"order_lines", "routed", "avro", "debezium_avro", "protobuf"}
+    elsewhere |= {path.stem for path in EXAMPLES.glob("payments_*.yaml")}
     run = [name for tests in (globals(), vars(test_debezium_examples)) for name in tests if name.startswith("test_")]
     assert {path.stem for path in EXAMPLES.glob("*.yaml")} <= {name.removeprefix("test_") for name in run} | elsewhere
