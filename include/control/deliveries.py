@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -78,6 +79,7 @@ class Deliverer:
                 delivery, or cannot go on from where it stands.
         """
         if self.standing.paused is not None:
+            self._let_go()
             return None
         began = time.monotonic()
         done = Delivered(None)
@@ -99,6 +101,12 @@ class Deliverer:
         done.seconds = time.monotonic() - began
         self.record(done, None)
         return done
+
+    def _let_go(self) -> None:
+        """Ends what attempts have prepared at a sink that is paused, if it answers: else its rows stay locked."""
+        if self.pipeline.sinks[self.name].mode == "two_phase":
+            with suppress(LakemarkError), taken(self.settings, self.pipeline, self.name) as sink:
+                self.end_prepared(sink, Delivered(None))
 
     def skip(self, reason: str, is_all: bool) -> Progress | None:
         """Moves the sink's progress over the next commit that it would get, and leaves its rows as they are. Returns

@@ -44,6 +44,8 @@ class SinkFeed:
     def anew(self) -> str:
         """How a person lets the sink begin anew."""
         pipeline, sink = self.pipeline.name, self.name
+        if self._section.what == "changes":
+            return f"`lakemark sinks skip {pipeline} {sink} --all --reason ...` goes on with what comes"
         return (
             f"`lakemark sinks deliver {pipeline} {sink} --snapshot` delivers the table as it is now, in place of what "
             f"the sink has; `lakemark sinks skip {pipeline} {sink} --all --reason ...` leaves the sink as it is, and "

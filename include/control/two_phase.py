@@ -11,8 +11,8 @@ Source: Gray and Lamport, "Consensus on Transaction Commit", 2006, section 2 (tw
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from include.control.deliveries import Delivered, Deliverer, Say
@@ -24,8 +24,8 @@ from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.deliveries import Commit, after
-from include.protocol.errors import LakemarkError, RetryableError
+from include.protocol.deliveries import Commit, after, verify_lacks
+from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
 from include.settings import Settings
@@ -65,12 +65,8 @@ class TwoPhase:
             RetryableError, TerminalError: see `Deliverer.deliver`. Nothing of the batch has landed.
         """
         for deliverer in self._sinks:
-            try:
+            with self._advised(deliverer.name):
                 deliverer.deliver()
-            except RetryableError as error:
-                pause = f"`lakemark sinks pause {self.pipeline.name} {deliverer.name} --reason ...`"
-                more = f"{pause} lets the pipeline go on without it, and after `resume` it gets what it lacks"
-                raise RetryableError(**{**error.parts(), "action": f"{error.action}; or {more}"}) from error
 
     def create(self, version: int, content: bytes, succeeds: str | None) -> bool:
         """Makes the commit (see `LogStore.create`) together with the sinks.
@@ -87,7 +83,8 @@ class TwoPhase:
                 for deliverer in self._sinks:
                     sink = stack.enter_context(taken(self.settings, self.pipeline, deliverer.name))
                     assert isinstance(sink, TwoPhaseSink), "the pipeline file was checked"
-                    one = self._prepare(deliverer, sink, content=content, prepared=prepared)
+                    with self._advised(deliverer.name):
+                        one = self._prepare(deliverer, sink, content=content, prepared=prepared)
                     if one is None:
                         self._roll_back(ready, prepared)
                         return False
@@ -105,6 +102,21 @@ class TwoPhase:
                 self._roll_back(ready, prepared)
         return landed
 
+    @contextmanager
+    def _advised(self, sink: str) -> Iterator[None]:
+        """What a sink refuses stops the pipeline: the error says how it goes on without that sink."""
+        try:
+            yield
+        except (RetryableError, TerminalError) as error:
+            named = f"{self.pipeline.name} {sink} --reason ..."
+            more = (
+                f"`lakemark sinks pause {named}` lets the pipeline go on without it, and after "
+                f"`lakemark sinks resume {named}` it gets what it lacks (in between, `lakemark sinks skip {named}` "
+                "leaves a batch out)"
+            )
+            kind = TerminalError if isinstance(error, TerminalError) else RetryableError
+            raise kind(**{**error.parts(), "action": f"{error.action}; or {more}"}) from error
+
     @property
     def _sinks(self) -> list[Deliverer]:
         found = [
@@ -121,6 +133,7 @@ class TwoPhase:
         target = deliverer.feed.target()
         if target is None or target.version != prepared.version - 1:
             return None
+        verify_lacks(done.progress, self.batch, where=deliverer.feed.where, anew=deliverer.feed.anew)
         commit = Commit(prepared.version, self.batch, self.attempt_id)
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
         with deliverer.feed.rows_to_come(target, commit, content) as rows:

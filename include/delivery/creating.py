@@ -39,6 +39,8 @@ class _Server(Protocol):
 
     def account(self, connection: Any) -> str: ...
 
+    def placed(self, connection: Any, table: SinkTable) -> SinkTable: ...
+
     def dialect(self, connection: Any) -> Dialect: ...
 
     def run_all(self, connection: Any, statements: Sequence[str]) -> None: ...
@@ -61,6 +63,7 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
         return Needed(kafka_topics.as_commands(topic, kafka_topics.missing(topic)), kafka_topics.rights(topic))
     table, server = SinkTable.of(pipeline, name), _SERVERS[system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
+        table = server.placed(connection, table)
         ddl = Ddl(table, server.dialect(connection), server.account(connection))
         return Needed(ddl.missing(server.columns_there(connection, table)), ddl.rights())
 

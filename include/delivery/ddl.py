@@ -40,7 +40,9 @@ POSTGRESQL = Dialect(
     number="bigint",
     time="timestamp with time zone NOT NULL DEFAULT now()",
     # A transaction that is prepared uses no temporary table: it makes an ordinary one, and drops it.
-    more_rights=lambda table: (f'CREATE ON SCHEMA "{table.schema or "public"}"',) if table.mode == "two_phase" else (),
+    more_rights=lambda table: (
+        f'{"USAGE, CREATE" if table.mode == "two_phase" else "USAGE"} ON SCHEMA "{table.schema or "public"}"',
+    ),
 )
 
 

@@ -20,7 +20,7 @@ import pymysql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.mysql_prepared import MysqlPrepared
-from include.delivery.mysql_server import LOST, Connection, connected, errors_of
+from include.delivery.mysql_server import LOST, Connection, connected, errors_of, placed
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import is_binary, mysql_value
 from include.delivery.trouble import outcome_unknown, refuses
@@ -33,6 +33,11 @@ from include.sources.logins import DatabaseLogin
 _FORM = "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
 _HOLDER = """
 SELECT id, command, state, info FROM information_schema.processlist WHERE id = IS_USED_LOCK(%s)
+"""
+_ENGINES = """
+SELECT t.engine, e.transactions
+FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine
+WHERE t.table_name = %s AND t.table_schema = coalesce(%s, database())
 """
 _KEYS = """
 SELECT index_name, non_unique, column_name FROM information_schema.statistics
@@ -58,7 +63,8 @@ class MysqlSink(DatabaseSink):
         Raises:
             RetryableError: it does not answer. TerminalError: it refuses the login.
         """
-        return cls(table, connected(table, login, ca_file), login.database)
+        connection = connected(table, login, ca_file)
+        return cls(placed(connection, table), connection, login.database)
 
     def close(self) -> None:
         if self.connection.open:
@@ -109,8 +115,9 @@ class MysqlSink(DatabaseSink):
         return Progress(*found[0]) if found else None
 
     def other_writer(self) -> str | None:
-        query = f"SELECT pipeline, sink FROM {self._progress_table} WHERE into_table = %s"
-        found = self.connection.all(f"{query} AND (pipeline <> %s OR sink <> %s)", (self.table.in_words, *self._own))
+        query = f"SELECT pipeline, sink FROM {self._progress_table} WHERE into_table IN (%s, %s)"
+        places = (self.table.in_words, self.table.table)
+        found = self.connection.all(f"{query} AND (pipeline <> %s OR sink <> %s)", (*places, *self._own))
         return "/".join(map(str, found[0])) if found else None
 
     def set_progress(self, now: Progress) -> None:
@@ -200,19 +207,25 @@ class MysqlSink(DatabaseSink):
         Raises:
             TerminalError: it does not.
         """
+        place = (self.table.table, self.table.schema)
+        for engine, has_transactions in self.connection.all(_ENGINES, place):
+            if has_transactions != "YES" and self.table.guarantee == "exactly_once":
+                action = "`ALTER TABLE ... ENGINE=InnoDB`; or let the section say `mode: upsert`"
+                raise refuses(self.table.where, f"the engine {engine}, which has no transactions", action)
         if self.table.is_log:  # it looks for no row
             return
-        place = (self.table.table, self.table.schema)
         unique: dict[str, list[str]] = {}
         for index, not_unique, column in self.connection.all(_KEYS, place):
             if not int(not_unique):
                 unique.setdefault(str(index), []).append(str(column))
         others = {index: columns for index, columns in unique.items() if {*columns} != {*self.table.keys}}
         wanted = f"a primary key ({', '.join(self.table.keys)}), and no other unique index"
-        if unique and (others or not unique):
+        if others:
             found = "; ".join(f"{index} ({', '.join(columns)})" for index, columns in others.items())
             action = "an upsert would change the rows that other indexes find: drop them, or deliver into a table apart"
             raise refuses(self.table.where, f"{found}, not {wanted}", action)
+        if not unique and self.connection.all(_ENGINES, place):
+            raise refuses(self.table.where, f"no unique index, not {wanted}", "give the table its primary key")
         collations = {str(column): str(collation) for column, collation in self.connection.all(_COLLATIONS, place)}
         for key in self.table.keys:
             collation = collations.get(key, "")

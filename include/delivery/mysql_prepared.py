@@ -88,6 +88,14 @@ class MysqlPrepared(PreparedTransactions):
         if tuple(int(part) for part in re.findall(r"\d+", str(version))[:2]) < oldest:
             wanted = f"{product} {'.'.join(map(str, oldest))} or later: before, a session's end rolled them back"
             raise cannot_prepare(self.table.where, wanted, str(version), "take a later server")
+        detaches = self.connection.all("SHOW VARIABLES LIKE 'xa_detach_on_prepare'")
+        if any(str(value).upper() == "ON" for _, value in detaches):
+            raise cannot_prepare(
+                self.table.where,
+                expected="xa_detach_on_prepare = OFF: with it, a transaction may use no temporary table",
+                found="ON",
+                action="set it OFF for the sessions of this user (or `SET GLOBAL xa_detach_on_prepare = OFF`)",
+            )
         if int(log_bin) and not self.table.binary_log:
             raise cannot_prepare(
                 self.table.where,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,14 @@ def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
 def _said(error: pymysql.err.Error) -> str:
     number, *texts = error.args or (0,)
     return on_one_line(Exception(f"{number} {' '.join(map(str, texts))}"))
+
+
+def placed(connection: Connection, table: SinkTable) -> SinkTable:
+    """The same table, with the database that it is in."""
+    if table.schema is not None:
+        return table
+    [(database,)] = connection.all("SELECT database()")
+    return replace(table, schema=str(database))
 
 
 def account(connection: Connection) -> str:

@@ -20,7 +20,7 @@ from psycopg import sql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.postgresql_prepared import PostgresqlPrepared
-from include.delivery.postgresql_server import LOST, Connection, connected, errors_of
+from include.delivery.postgresql_server import LOST, Connection, connected, errors_of, placed
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import postgresql_value
 from include.delivery.trouble import outcome_unknown
@@ -51,7 +51,8 @@ class PostgresqlSink(DatabaseSink):
         Raises:
             RetryableError: it does not answer. TerminalError: it refuses the login.
         """
-        return cls(table, connected(table, login, ca_file))
+        connection = connected(table, login, ca_file)
+        return cls(placed(connection, table), connection)
 
     def close(self) -> None:
         self.connection.close()
@@ -98,8 +99,10 @@ class PostgresqlSink(DatabaseSink):
         return Progress(*found[0]) if found else None  # type: ignore[arg-type]  # the table's columns are typed
 
     def other_writer(self) -> str | None:
-        query = sql.SQL("SELECT pipeline || '/' || sink FROM {} WHERE into_table = %s AND (pipeline, sink) <> (%s, %s)")
-        own = [self.table.in_words, self.table.pipeline, self.table.name]
+        query = sql.SQL(
+            "SELECT pipeline || '/' || sink FROM {} WHERE into_table IN (%s, %s) AND (pipeline, sink) <> (%s, %s)"
+        )
+        own = [self.table.in_words, self.table.table, self.table.pipeline, self.table.name]
         found = self._all(query.format(self._progress_table), own)
         return str(found[0][0]) if found else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 from psycopg import errors
@@ -90,6 +91,14 @@ def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table) if part)
     found = connection.execute(query, [quoted]).fetchall()
     return [str(name) for (name,) in found] or None
+
+
+def placed(connection: Connection, table: SinkTable) -> SinkTable:
+    """The same table, with the schema that the server finds it in."""
+    if table.schema is not None:
+        return table
+    [(schema,)] = connection.execute("SELECT current_schema()").fetchall()
+    return replace(table, schema=None if schema is None else str(schema))
 
 
 def account(connection: Connection) -> str:

@@ -22,7 +22,7 @@ class SinkTable:
     pipeline: str
     name: str  # the sink's
     system: str
-    schema: str | None  # None: the database's own choice
+    schema: str | None  # None: the database's own choice, until it was asked (`placed`)
     table: str
     columns: tuple[SinkColumn, ...]
     types: tuple[str, ...]  # of the columns, at the system
@@ -94,6 +94,7 @@ class SinkTable:
 
     @property
     def lock(self) -> int:
-        """The number of the lock that a delivery holds: 63 bits, the same for ever."""
-        digest = hashlib.sha256(f"{self.pipeline}/{self.name}/{self.in_words}".encode()).digest()
+        """The number of the lock that a delivery holds, and of what it prepares: 63 bits, the same for ever, also if
+        the section names another table beside the same progress."""
+        digest = hashlib.sha256(f"{self.pipeline}/{self.name}/{self.schema}".encode()).digest()
         return int.from_bytes(digest[:8]) >> 1

@@ -77,6 +77,7 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
             yield Problem(f"sinks.{name}.types", f"nothing: {sink.system} has no types of columns", "types")
         yield from _of_two_phases(name, sink)
         yield from _of_upserts(name, sink)
+        yield from _of_own_tables(name, sink)
         yield from _of_changes(name, sink, declared)
         if sink.files is not None and sink.guarantee != "exactly_once":
             yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
@@ -102,6 +103,14 @@ def _of_changes(name: str, sink: Sink, declared: Declaration) -> Iterator[Proble
         yield Problem(
             f"sinks.{name}.what", "rows: a change may leave columns out (`change.partial_columns`)", "changes"
         )
+
+
+def _of_own_tables(name: str, sink: Sink) -> Iterator[Problem]:
+    if sink.system in ("postgresql", "mysql"):
+        table = sink.database.table.rpartition(".")[2].lower()
+        if table.startswith("lakemark_"):
+            allowed = "a name that does not begin with lakemark_: those are Lakemark's own"
+            yield Problem(f"sinks.{name}.{sink.system}.table", allowed, repr(sink.database.table))
 
 
 def _of_upserts(name: str, sink: Sink) -> Iterator[Problem]:

@@ -88,6 +88,9 @@ def due(
     waiting: list[Commit] = []
     for commit in commits:
         if commit.version > seen:
+            if found is not None and commit.batch is not None and commit.batch == found.batch:
+                expected = f"{batch_in_words(commit.batch)} in version {commit.version}"
+                raise _never_landed(where, expected, f"{found.in_words} by attempt {found.attempt_id}", anew)
             waiting.append(commit)
         elif commit.batch is not None:
             if found is not None and (found.batch, found.attempt_id) != (commit.batch, commit.attempt_id):
@@ -144,3 +147,9 @@ def refused(where: str, commit: Commit, skip: str, anew: str) -> TerminalError:
         found=f"version {commit.version} of the target, which brings rows back",
         action=f"`{skip}` leaves the sink's rows as they are, and goes on with what comes; or: {anew}",
     )
+
+
+def verify_lacks(found: Progress | None, batch: BatchKey, where: str, anew: str) -> None:
+    """Checks that a sink has not got a batch that is about to land. Raises TerminalError: it has."""
+    if found is not None and found.batch == batch:
+        raise _never_landed(where, f"nothing of {batch_in_words(batch)} yet", found.in_words, anew)
