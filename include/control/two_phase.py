@@ -108,11 +108,11 @@ class TwoPhase:
         try:
             yield
         except (RetryableError, TerminalError) as error:
-            named = f"{self.pipeline.name} {sink} --reason ..."
+            name = self.pipeline.name
             more = (
-                f"`lakemark sinks pause {named}` lets the pipeline go on without it, and after "
-                f"`lakemark sinks resume {named}` it gets what it lacks (in between, `lakemark sinks skip {named}` "
-                "leaves a batch out)"
+                f"`lakemark sinks pause {name} {sink} --reason ...` lets the pipeline go on without it, and after "
+                f"`lakemark sinks resume {name} {sink} --reason ...` it gets what it lacks (in between, "
+                f"`lakemark sinks skip {name} {sink} --reason ...` leaves a batch out)"
             )
             kind = TerminalError if isinstance(error, TerminalError) else RetryableError
             raise kind(**{**error.parts(), "action": f"{error.action}; or {more}"}) from error

@@ -271,3 +271,28 @@ def test_a_mode_that_changes_leaves_nothing_prepared(
     assert command("sinks", "deliver", "p").returncode == 0
     stream.settle(changes)
     assert server.held() == stream.rows and server.prepared() == []
+
+
+def test_a_section_that_names_its_table_otherwise_leaves_nothing_prepared(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
+    changes = some(Random(0), 0)
+    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    file = tmp_path / "pipelines" / "p.yaml"
+    schema = "public" if server.system == "postgresql" else "lakemark"
+    file.write_text(file.read_text().replace("table: orders", f"table: {schema}.orders"))
+    command("sinks", "deliver", "p")
+    assert server.prepared() == []
+
+
+def test_a_batch_that_somebody_has_committed_by_hand_is_found_behind_foreign_commits(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
+    changes = some(Random(0), 0)
+    process(0, changes, "first", "sink.prepared=kill").communicate(timeout=60)
+    end_by_hand(server, "COMMIT")
+    DeltaTable(stream.target).alter.set_table_properties({"user.note": "x"}, raise_if_not_exists=False)
+    with pytest.raises(TerminalError, match="a sink has got what the table's log does not hold"):
+        attempt(stream.coordinator, 0, changes, "second")
