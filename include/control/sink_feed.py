@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from include.delivery.contract import Pending
 from include.delivery.net_changes import NetChanges, logged_changes, net_changes
@@ -13,6 +15,7 @@ from include.lake.log_tail import commit_id
 from include.lake.merge.snapshot import Snapshot
 from include.lake.row_changes import RowChanges
 from include.lake.table_log import TableLog
+from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.participants.outbox import CHANGES, change_order
 from include.participants.outbox import outbox as outbox_of
@@ -54,12 +57,11 @@ class SinkFeed:
 
     def target(self) -> TableLog | None:
         """The log that the sink follows, as it is now; None: there is no such table yet. Raises TableDamaged."""
-        return TableLog.open(Catalog.of(self.pipeline).point.uri(self.settings))
+        return TableLog.open(self._uri)
 
     def has_landed(self, pending: Pending) -> bool:
         """Whether the target's log holds the commit that a transaction was prepared for. Raises TableDamaged."""
-        uri = Catalog.of(self.pipeline).point.uri(self.settings)
-        return pending.prepared.has_landed(commit_id(uri, pending.prepared.version))
+        return pending.prepared.has_landed(commit_id(self._uri, pending.prepared.version))
 
     def due(self, target: TableLog, progress: Progress | None) -> Follow | Fill | Leave:
         """What the sink still has to get. Args: progress: where it stands. Raises TerminalError: see `due`."""
@@ -89,8 +91,11 @@ class SinkFeed:
         return replace(progress, shape=self._shape.dumps())
 
     @contextmanager
-    def rows_of(self, target: TableLog, commit: Commit) -> Iterator[NetChanges | None]:
-        """What a commit has changed, for as long as the context lasts; None: no row.
+    def rows_of(self, target: TableLog, commit: Commit, content: bytes | None = None) -> Iterator[NetChanges | None]:
+        """What a commit changes, for as long as the context lasts; None: no row.
+
+        Args:
+            content: what the commit says, if it is only about to follow the log's newest one; None: it is there.
 
         Raises:
             TerminalError: log clean-up has removed it, or VACUUM its files. RetryableError: see `net_changes`.
@@ -99,25 +104,17 @@ class SinkFeed:
             with self._accepted(commit) as accepted:
                 yield accepted
             return
-        changes = RowChanges.between(target, commit.version - 1, commit.version, self.anew)
+        if content is not None:
+            changes: RowChanges | None = RowChanges.that_come(target, content, self.anew)
+        else:
+            changes = RowChanges.between(target, commit.version - 1, commit.version, self.anew)
         if changes is None:
             raise self._gone(commit.version)
         if changes.is_empty:
             yield None
         else:
-            with net_changes(changes, self._columns, arrow_schema(target.table), self._seen) as net:
+            with self._net(changes, arrow_schema(target.table)) as net:
                 yield net
-
-    @contextmanager
-    def rows_to_come(self, target: TableLog, commit: Commit, content: bytes) -> Iterator[NetChanges | None]:
-        """As `rows_of`, of the commit that is about to follow the log's newest one. Args: content: what it says."""
-        if self._section.what == "changes":
-            with self._accepted(commit) as accepted:
-                yield accepted
-            return
-        changes = RowChanges.that_come(target, content, self.anew)
-        with net_changes(changes, self._columns, arrow_schema(target.table), self._seen) as net:
-            yield net
 
     @contextmanager
     def rows_at(self, target: TableLog, version: int) -> Iterator[NetChanges]:
@@ -128,15 +125,17 @@ class SinkFeed:
                 where=self.where,
                 expected="`what: rows`",
                 found="`what: changes`",
-                action=f"`lakemark sinks skip {self.pipeline.name} {self.name} --all --reason ...` goes on with what "
-                "comes",
+                action=self.anew,
             )
         table = Snapshot.at(target.uri, version)
         if table is None:
             raise self._gone(version)
-        changes = RowChanges.whole(table, self.anew)
-        with net_changes(changes, self._columns, table.schema, self._seen) as net:
+        with self._net(RowChanges.whole(table, self.anew), table.schema) as net:
             yield net
+
+    def _net(self, changes: RowChanges, table: pa.Schema) -> AbstractContextManager[NetChanges]:
+        """Args: table: the target's columns."""
+        return net_changes(changes, self._columns, table, self.pipeline.seen_by_readers)
 
     @contextmanager
     def _accepted(self, commit: Commit) -> Iterator[NetChanges | None]:
@@ -163,6 +162,10 @@ class SinkFeed:
             yield accepted
 
     @property
+    def _uri(self) -> LakeUri:
+        return Catalog.of(self.pipeline).point.uri(self.settings)
+
+    @property
     def _section(self) -> Sink:
         return self.pipeline.sinks[self.name]
 
@@ -181,7 +184,9 @@ class SinkFeed:
             if metadata is None:
                 yield Commit(entry.version, deliver=(entry.begun and entry.begun.deliver) or AGAIN)
             else:
-                yield Commit(entry.version, metadata.batch.key, metadata.attempt_id, has_accepted=_accepted(metadata))
+                yield Commit(
+                    entry.version, metadata.batch.key, metadata.attempt_id, has_accepted=_has_accepted(metadata)
+                )
 
     @property
     def _columns(self) -> tuple[SinkColumn, ...]:
@@ -192,13 +197,8 @@ class SinkFeed:
         columns = {column.name: ".".join(column.path) for column in self._columns}
         return SinkShape(self._section.place.in_words, columns)
 
-    @property
-    def _seen(self) -> str:
-        """SQL condition for the rows that readers should see."""
-        return self.pipeline.seen_by_readers
 
-
-def _accepted(metadata: CommitMetadata) -> bool:
+def _has_accepted(metadata: CommitMetadata) -> bool:
     """Whether the table of accepted changes was there when a batch landed. A chunk's commit does not say it."""
     if metadata.positions is None:
         return True

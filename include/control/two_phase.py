@@ -136,7 +136,7 @@ class TwoPhase:
         verify_lacks(done.progress, self.batch, where=deliverer.feed.where, anew=deliverer.feed.anew)
         commit = Commit(prepared.version, self.batch, self.attempt_id)
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
-        with deliverer.feed.rows_to_come(target, commit, content) as rows:
+        with deliverer.feed.rows_of(target, commit, content) as rows:
             changed = sink.prepare(Delivery(done.progress, now, rows), prepared)
         return _Ready(deliverer, sink, now=now, rows=changed, done=done)
 

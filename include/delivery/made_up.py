@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from include.delivery.contract import Delivery
 from include.delivery.net_changes import given_changes
-from include.delivery.user_class import Overtaken, UserBatch, UserClass, has_two_phases
+from include.delivery.user_class import Overtaken, UserBatch, UserClass, has_two_phases, prepare
 from include.pipeline_file.sink_columns import SinkColumn
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
@@ -59,13 +59,7 @@ class Given:
                 sink.deliver(batch, self.texts[1])
                 return
             name = Prepared(self.number, uuid.uuid4().hex).name()
-            transaction = sink.begin(name)
-            try:
-                sink.write(transaction, batch)
-                sink.prepare(transaction, self.texts[1])
-            except BaseException:
-                sink.abort(name)
-                raise
+            prepare(sink, name, batch, self.texts[1])
             if fault in SIGNALS:
                 os.kill(os.getpid(), SIGNALS[fault])
             if not sink.commit(name):

@@ -208,7 +208,8 @@ class MysqlSink(DatabaseSink):
             TerminalError: it does not.
         """
         place = (self.table.table, self.table.schema)
-        for engine, has_transactions in self.connection.all(_ENGINES, place):
+        engines = self.connection.all(_ENGINES, place)
+        for engine, has_transactions in engines:
             if has_transactions != "YES" and self.table.guarantee == "exactly_once":
                 action = "`ALTER TABLE ... ENGINE=InnoDB`; or let the section say `mode: upsert`"
                 raise refuses(self.table.where, f"the engine {engine}, which has no transactions", action)
@@ -224,7 +225,7 @@ class MysqlSink(DatabaseSink):
             found = "; ".join(f"{index} ({', '.join(columns)})" for index, columns in others.items())
             action = "an upsert would change the rows that other indexes find: drop them, or deliver into a table apart"
             raise refuses(self.table.where, f"{found}, not {wanted}", action)
-        if not unique and self.connection.all(_ENGINES, place):
+        if engines and not unique:
             raise refuses(self.table.where, f"no unique index, not {wanted}", "give the table its primary key")
         collations = {str(column): str(collation) for column, collation in self.connection.all(_COLLATIONS, place)}
         for key in self.table.keys:

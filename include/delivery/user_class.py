@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from include.delivery.contract import Delivery
+from include.fault_points import fault_point
 from include.lake.damage import on_one_line
 from include.pipeline_file.sinks import UserClass as PlaceOfClass
 from include.protocol.errors import TerminalError
@@ -120,6 +121,19 @@ def made(settings: Settings, place: PlaceOfClass, pipeline: str, sink: str) -> U
     except Exception as error:
         expected = f"{place.class_}(options, pipeline, sink)"
         raise _unfit(where, expected, f"{type(error).__name__}: {error}") from error
+
+
+def prepare(own: UserTwoPhaseSink, name: str, batch: UserBatch, progress: str) -> None:
+    """Prepares a batch as a transaction of that name. If that fails, nothing of it is left, as far as the class can
+    tell."""
+    transaction = own.begin(name)
+    try:
+        own.write(transaction, batch)
+        fault_point("sink.written")
+        own.prepare(transaction, progress)
+    except BaseException:
+        own.abort(name)
+        raise
 
 
 class _Makes(Protocol):

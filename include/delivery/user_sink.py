@@ -17,6 +17,7 @@ from include.delivery.user_class import (
     UserTwoPhaseSink,
     has_two_phases,
     made,
+    prepare,
 )
 from include.fault_points import fault_point
 from include.lake.damage import on_one_line
@@ -135,14 +136,7 @@ class UserTwoPhaseClassSink:
 
     def prepare(self, delivery: Delivery, prepared: Prepared) -> int:
         with self.told.errors(delivery.after):
-            transaction = self.own.begin(prepared.name())
-            try:
-                self.own.write(transaction, self.told.batch(delivery))
-                fault_point("sink.written")
-                self.own.prepare(transaction, _text(delivery.now))
-            except BaseException:
-                self.own.abort(prepared.name())
-                raise
+            prepare(self.own, prepared.name(), self.told.batch(delivery), _text(delivery.now))
         return _rows(delivery)
 
     def end(self, prepared: Prepared, commits: bool) -> bool:
