@@ -155,13 +155,12 @@ def _read(servers: str, topic: str, isolation: str, seen: list[JsonObject], ende
 
 
 @contextmanager
-def open_lab(settings: Settings, name: str, say: Say, parts: Sequence[str] = _PARTS) -> Iterator[Lab]:
+def open_lab(settings: Settings, name: str, say: Say) -> Iterator[Lab]:
     """A lab for an example, with nothing in it of an earlier run. The services go on when it ends."""
     stack = Stack.of(settings)
-    running = stack.service_pid("kafka") is not None and stack.service_pid("spark") is not None
-    if not running:
-        stack.up(say, parts)
-    found = Settings.from_environment({**stack.settings.environment, **stack.addresses(parts)})
+    if any(stack.service_pid(part) is None for part in _PARTS):
+        stack.up(say, _PARTS)
+    found = Settings.from_environment({**stack.settings.environment, **stack.addresses(_PARTS)})
     yield lab_in(found, settings.home / "examples" / name, say)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -16,7 +15,6 @@ from include.installation.jars import fetch_jars
 from include.installation.java import find_java
 from include.installation.mariadb import DATABASE, USER, MariaDb
 from include.installation.stack import free_port
-from include.protocol.errors import TerminalError
 
 PIPELINE, IN = "payments_two_phase", "payments"
 _SECONDS = 60.0
@@ -69,17 +67,7 @@ def _server(lab: Lab) -> Iterator[int]:
     with (lab.folder / "mariadb.log").open("ab") as log:
         process = subprocess.Popen(server.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + _SECONDS
-        while not _answers(port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise TerminalError(
-                    what="MariaDB does not start",
-                    where=str(lab.folder),
-                    expected=f"an answer on port {port} within {_SECONDS:.0f} s",
-                    found="none",
-                    action=f"see {lab.folder / 'mariadb.log'}",
-                )
-            time.sleep(0.2)
+        lab.wait_for(f"MariaDB answers (its log is {lab.folder / 'mariadb.log'})", lambda: _answers(port))
         yield port
     finally:
         process.terminate()

@@ -120,22 +120,20 @@ def judge(
 
 def stale_because(waiting_seconds: float, stale_after_seconds: float) -> str | None:
     """Why a table is stale if its oldest waiting record has waited for so long; None if it is not stale."""
-    if waiting_seconds <= stale_after_seconds:
-        return None
-    return (
-        f"a record has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: see "
-        "whether the DAG is paused, whether a run is active or has failed, and whether the pool has slots"
-    )
+    todo = "see whether the DAG is paused, whether a run is active or has failed, and whether the pool has slots"
+    return _waits_too_long("a record", waiting_seconds, stale_after_seconds, todo)
 
 
 def sink_stale_because(waiting_seconds: float, stale_after_seconds: float, pipeline: str, sink: str) -> str | None:
     """Why a sink is stale if the oldest commit that it lacks is so old; None if it is not stale."""
-    if waiting_seconds <= stale_after_seconds:
+    todo = f"`lakemark sinks status {pipeline} {sink}` says why the last delivery failed"
+    return _waits_too_long("a commit", waiting_seconds, stale_after_seconds, todo)
+
+
+def _waits_too_long(what: str, seconds: float, at_most: float, todo: str) -> str | None:
+    if seconds <= at_most:
         return None
-    return (
-        f"a commit has waited for {waiting_seconds:,.0f} s, more than {stale_after_seconds:,.0f} s. What to do: "
-        f"`lakemark sinks status {pipeline} {sink}` says why the last delivery failed"
-    )
+    return f"{what} has waited for {seconds:,.0f} s, more than {at_most:,.0f} s. What to do: {todo}"
 
 
 def is_terminal(outcome: str | None) -> bool:
