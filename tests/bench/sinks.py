@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 import uuid
@@ -150,10 +149,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        if os.getuid() == 0:
-            folder.chmod(0o755)
         with (
-            postgres_server(folder / "pg" / "server", max_prepared_transactions="4") as postgres,
+            postgres_server(max_prepared_transactions="4") as postgres,
             maria_server(folder / "my" / "server") as maria,
             _broker(folder / "broker") as servers,
         ):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,15 @@ def mounted(folder: str, *mount: str) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A new folder that others find. It lies outside pytest's: each pytest that starts closes those, at any moment."""
+    with tempfile.TemporaryDirectory(prefix="lakemark-open-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
 
 
 @contextmanager

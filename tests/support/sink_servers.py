@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -229,13 +230,18 @@ class PostgresServer(SinkServer):
 
 
 @contextmanager
-def postgres_server(folder: Path, **options: str) -> Iterator[PostgresServer]:
-    """A new server. Args: options: settings of the server, by their names."""
-    folder.mkdir(parents=True)
-    if os.getuid() == 0:
-        for place in (folder, *folder.parents[:3]):
-            place.chmod(place.stat().st_mode | 0o011)
-        shutil.chown(folder, *_OWN)
+def postgres_server(**options: str) -> Iterator[PostgresServer]:
+    """A new server, outside pytest's folders: each pytest that starts closes them for everybody but its own user, and
+    a server that can no longer read its time zones refuses connections. Args: options: settings, by their names."""
+    with tempfile.TemporaryDirectory(prefix="lakemark-postgres-") as folder:
+        if os.getuid() == 0:
+            shutil.chown(folder, *_OWN)
+        with _postgres_in(Path(folder), options) as server:
+            yield server
+
+
+@contextmanager
+def _postgres_in(folder: Path, options: dict[str, str]) -> Iterator[PostgresServer]:
     server = PostgresServer(folder, free_port(), options)
     command = [
         str(binaries(folder) / "initdb"),
@@ -275,8 +281,8 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    with postgres_server(tmp_path_factory.mktemp("postgres") / "server", max_prepared_transactions="20") as server:
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server(max_prepared_transactions="20") as server:
         yield server
 
 

@@ -18,7 +18,7 @@ from include.lake.merge.snapshot import Snapshot
 from include.lake.merge.unfit import UnfitError
 from include.lake.uri import LakeUri
 from include.protocol.errors import TableDamaged, TerminalError
-from tests.support.mounts import another_user
+from tests.support.mounts import another_user, open_folder
 
 Reader = Callable[[OpenedTable], object]
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -127,16 +127,14 @@ def test_a_checkpoint_whose_commits_are_gone_is_needed(table: OpenedTable, tmp_p
 
 
 @pytest.mark.parametrize("closed", ["the folder", "the log", "a commit"])
-def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(tmp_path: Path, closed: str) -> None:
+def test_a_table_that_a_process_may_not_read_is_not_taken_for_damaged(closed: str) -> None:
     """Nobody is to move its folder away."""
-    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
-    log = tmp_path / "t" / "_delta_log"
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.is_relative_to(tmp_path.parents[1]):
-            folder.chmod(0o711)
-    {"the folder": log.parent, "the log": log, "a commit": log / f"{0:020}.json"}[closed].chmod(0o000)
-    with another_user(), pytest.raises(TerminalError, match="the lake's file system refuses") as failure:
-        open_table(LakeUri(str(tmp_path / "t")))
+    with open_folder() as folder:
+        write_deltalake(folder / "t", pa.table({"id": [1]}))
+        log = folder / "t" / "_delta_log"
+        {"the folder": log.parent, "the log": log, "a commit": log / f"{0:020}.json"}[closed].chmod(0o000)
+        with another_user(), pytest.raises(TerminalError, match="the lake's file system refuses") as failure:
+            open_table(LakeUri(str(folder / "t")))
     assert not isinstance(failure.value, TableDamaged)
     assert "user id 65534" in failure.value.expected
 

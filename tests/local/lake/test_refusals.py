@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from include.lake.stores import files_at, lines_at, log_store_of
 from include.lake.uri import LakeUri
 from include.protocol.errors import StoreFull, StoreRefuses
-from tests.support.mounts import NOBODY, another_user, mounted
+from tests.support.mounts import NOBODY, another_user, mounted, open_folder
 
 WRITES: dict[str, Callable[[LakeUri], object]] = {
     "create": lambda folder: files_at(folder).create(folder / "new", b"1"),
@@ -36,14 +36,12 @@ READS: dict[str, Callable[[LakeUri], object]] = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> LakeUri:
+def folder() -> Iterator[LakeUri]:
     """A folder with a file and a log, that others may find."""
-    (tmp_path / "_delta_log").mkdir()
-    (tmp_path / "old").write_bytes(b"1")
-    for above in (tmp_path, *tmp_path.parents):
-        if above.is_relative_to(tmp_path.parents[1]):
-            above.chmod(0o711)
-    return LakeUri(str(tmp_path))
+    with open_folder() as folder:
+        (folder / "_delta_log").mkdir()
+        (folder / "old").write_bytes(b"1")
+        yield LakeUri(str(folder))
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -56,8 +54,8 @@ def test_what_a_user_may_not_write_says_who_and_where(folder: LakeUri, name: str
 
 
 @pytest.mark.parametrize("name", READS)
-def test_what_a_user_may_not_read_says_who_and_where(folder: LakeUri, tmp_path: Path, name: str) -> None:
-    tmp_path.chmod(0o000)
+def test_what_a_user_may_not_read_says_who_and_where(folder: LakeUri, name: str) -> None:
+    Path(str(folder)).chmod(0o000)
     with another_user(), pytest.raises(StoreRefuses) as failure:
         READS[name](folder)
     assert "Permission denied" in failure.value.found
