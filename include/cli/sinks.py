@@ -27,6 +27,7 @@ from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 if TYPE_CHECKING:
+    from include.delivery.contract import Pending
     from include.monitoring.sinks import SinkFacts
 
 
@@ -114,24 +115,38 @@ def pending(settings: Settings, options: argparse.Namespace) -> int:
     from include.control.sink_decisions import named_sinks
     from include.control.sink_feed import SinkFeed
     from include.delivery.opening import pending as pending_at
+    from include.protocol.errors import LakemarkError
 
     pipeline = named_pipeline(settings, options.pipeline)
     facts: list[JsonObject] = []
+    good = True
+    lines: list[str] = []
     for name in named_sinks(pipeline, options.sink):
-        for one in pending_at(settings, pipeline, name):
-            has_landed = SinkFeed(settings, pipeline, name).has_landed(one)
+        try:
+            found = pending_at(settings, pipeline, name)
+        except LakemarkError as error:  # of one sink: the others can be asked
+            good = False
+            say(f"{type(error).__name__}: {error.in_full}")
+            facts.append({"sink": name, "problem": error.facts()})
+            continue
+        for one in found:
+            has_landed = one.prepared.follows or SinkFeed(settings, pipeline, name).has_landed(one)
             facts.append({"sink": name, **asdict(one), "has_landed": has_landed})
-    lines = [_pending_in_words(pipeline.name, fact) for fact in facts]
-    report(options, facts, lines or ["no transaction is pending"])
-    return 0
+            lines.append(_pending_in_words(pipeline.name, name, one, has_landed))
+    report(options, facts, lines or (["no transaction is pending"] if good else []))
+    return 0 if good else 1
 
 
-def _pending_in_words(pipeline: str, fact: JsonObject) -> str:
-    since = fact["since"] or "at a time that the server does not tell"
-    will = "which has landed: {} commits it" if fact["has_landed"] else "which has not landed: {} rolls it back"
-    then = will.format(f"`lakemark sinks deliver {pipeline}`")
-    version = fact["prepared"]["version"]
-    return f"{fact['sink']}: {fact['transaction']}, prepared {since} for version {version} of the target, {then}"
+def _pending_in_words(pipeline: str, sink: str, one: Pending, has_landed: bool) -> str:
+    deliver_ = f"`lakemark sinks deliver {pipeline}`"
+    if one.prepared.follows:
+        then = f"which has landed: {deliver_} rolls it back, and delivers it again"
+    elif has_landed:
+        then = f"which has landed: {deliver_} commits it"
+    else:
+        then = f"which has not landed: {deliver_} rolls it back"
+    since = one.since or "at a time that the server does not tell"
+    return f"{sink}: {one.transaction}, prepared {since} for version {one.prepared.version} of the target, {then}"
 
 
 def deliver(settings: Settings, options: argparse.Namespace) -> int:

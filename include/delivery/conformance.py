@@ -13,12 +13,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import psutil
 
@@ -26,7 +29,7 @@ from include.delivery.made_up import SIGNALS, DeadlyBatch, Given, State
 from include.delivery.user_class import Overtaken, UserBatch, UserClass, has_two_phases, made
 from include.pipeline_file.sinks import UserClass as PlaceOfClass
 from include.protocol.json_data import JsonObject
-from include.settings import Settings
+from include.settings import PROJECT_ROOT, Settings
 
 PIPELINE = "lakemark_test"  # whose sink it is meanwhile: what the class keeps for others is not touched
 _KEYS, _ROWS = 200, 60
@@ -53,6 +56,7 @@ class Conformance:
     say: Say
     findings: list[str] = field(default_factory=list)
     faults: int = 0
+    _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile, repr=False)  # by the newest process
     _zombies: list[tuple[Given, subprocess.Popen[bytes]]] = field(default_factory=list)
 
     def run(self) -> None:
@@ -72,6 +76,8 @@ class Conformance:
                 if self.findings:
                     return
                 self.say(f"{number + 1} of {self.rounds} batches, {self.faults} faults")
+        except _Raises as error:
+            self.findings.append(str(error))
         finally:
             for _, zombie in self._zombies:
                 with suppress(psutil.NoSuchProcess):
@@ -100,15 +106,19 @@ class Conformance:
                 return
             if self.findings:
                 return
-        self.findings.append(f"batch {given.number}: a delivery that nothing has disturbed leaves no progress")
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().splitlines()
+        told = f"a delivery that nothing has disturbed leaves no progress{f': {said[-1]}' if said else ''}"
+        self.findings.append(f"batch {given.number}: {told}")
 
     def _tried(self, given: Given, fault: str) -> None:
         """One process that delivers the batch; the fault comes at any moment."""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115, a process that was stopped has it for longer
         process = subprocess.Popen(
             [sys.executable, "-m", "include.delivery.conformance", self._told(given, fault)],
             env={**os.environ, **self.settings.child_environment()},
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._said,
         )
         assert process.stdout is not None
         process.stdout.readline()  # it begins to deliver
@@ -151,12 +161,19 @@ class Conformance:
 
     def _end_prepared(self, sink: UserClass) -> None:
         """Ends what processes have prepared that were killed or stopped, either way."""
-        if has_two_phases(sink):
-            for name in sink.recover():
-                if self.dice.random() < 0.5:
-                    sink.commit(name)
-                else:
-                    sink.abort(name)
+        if not has_two_phases(sink):
+            return
+        for name in sink.recover():
+            commits = self.dice.random() < 0.5
+            end = sink.commit if commits else sink.abort
+            did = "commit" if commits else "abort"
+            found = end(name)
+            if not isinstance(found, bool):
+                self.findings.append(f"`{did}` returned {found!r}: it has to say True or False")
+            if name in sink.recover():
+                self.findings.append(f"`{did}` has ended a transaction, and `recover` still names it")
+            if commits and found:
+                end(name)  # as after an answer that was lost: it changes nothing more
 
     def _told(self, given: Given, fault: str) -> str:
         told: JsonObject = {
@@ -217,8 +234,23 @@ class Conformance:
         sink = made(self.settings, self.place, PIPELINE, self.name)
         try:
             return what(sink)
+        except Exception as error:
+            raise _Raises(f"the class raises {type(error).__name__}: {error} ({_place_of(error)})") from error
         finally:
-            sink.close()
+            with suppress(Exception):  # whatever it says then fails no delivery
+                sink.close()
+
+
+class _Raises(Exception):
+    """What a class raises where it has to answer."""
+
+
+def _place_of(error: Exception) -> str:
+    """The line of the class that an error comes from, or that has called what it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(str(PROJECT_ROOT / "include" / "delivery"))]
+    frame = (own or frames)[0]
+    return f"{Path(frame.filename).name}, line {frame.lineno}"
 
 
 def _rows(sink: UserClass) -> State | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from include.delivery.contract import Delivery, Pending
 from include.delivery.prepared import PreparedTransactions
@@ -23,6 +24,8 @@ STILL_SECONDS = 60.0  # a session that holds the sink and has not moved for so l
 WAIT_SECONDS = 300.0  # for one that moves
 LOOK_SECONDS = 0.5
 _BUSY_SECONDS, _BUSY_LOOK_SECONDS = 60.0, 0.02  # for a prepared transaction that another session has
+ANSWER_SECONDS = 3600.0  # for each answer of a server: it may sort millions of rows meanwhile
+_END_SECONDS = 60.0  # for the answer to the end of a prepared transaction, which writes no row
 
 
 class Holder(NamedTuple):
@@ -33,11 +36,18 @@ class Holder(NamedTuple):
     waits: bool  # for its client, as far as the server knows
 
 
+class Session(Protocol):
+    """What the sessions of all servers have. Args: answer_seconds: for which they wait for each answer."""
+
+    answer_seconds: float
+
+
 @dataclass
 class DatabaseSink(ABC):
     """See `WriteAheadSink` and `TwoPhaseSink`."""
 
     table: SinkTable
+    connection: Session = field(repr=False)
 
     def take(self) -> None:
         """Takes the sink, once nobody else has it. A session that has it and waits for a client that no longer moves is
@@ -107,7 +117,7 @@ class DatabaseSink(ABC):
 
     def end(self, prepared: Prepared, commits: bool) -> bool:
         deadline = time.monotonic() + _BUSY_SECONDS
-        with self.errors():
+        with self.errors(), self._hurried():
             while not self.prepared.end(prepared, commits):  # a session that was ended lets go a moment later
                 if not any(one.prepared == prepared for one in self.prepared.pending()):
                     return False
@@ -115,6 +125,15 @@ class DatabaseSink(ABC):
                     raise busy(self.table.where, self.table.pipeline, prepared.name(), seconds=_BUSY_SECONDS)
                 time.sleep(_BUSY_LOOK_SECONDS)
         return True
+
+    @contextmanager
+    def _hurried(self) -> Iterator[None]:
+        """The batch may have landed already: a server that is frozen now shall not hold up whoever ends it."""
+        usual, self.connection.answer_seconds = self.connection.answer_seconds, _END_SECONDS
+        try:
+            yield
+        finally:
+            self.connection.answer_seconds = usual
 
     def pending(self) -> list[Pending]:
         with self.errors():

@@ -15,6 +15,7 @@ import pymysql
 from pymysql.connections import LoadLocalPacketWrapper, MySQLResult  # type: ignore[attr-defined]  # types lack it
 from pymysql.constants import CR, ER
 
+from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import Dialect, mysql
 from include.delivery.sink_table import SinkTable
 from include.delivery.trouble import refuses, refuses_login, unreachable
@@ -23,7 +24,6 @@ from include.sources.logins import DatabaseLogin
 
 LOST = (pymysql.err.OperationalError, pymysql.err.InterfaceError)
 _SECONDS = 10  # to connect
-_STATEMENT_SECONDS = 900  # for the answer to a statement
 _SETTINGS = (
     # TRADITIONAL: nothing is cut or replaced in silence.
     "SET SESSION sql_mode = 'TRADITIONAL,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00', innodb_lock_wait_timeout = 60, "
@@ -50,6 +50,15 @@ class Connection(pymysql.connections.Connection):
     """A session of one delivery."""
 
     loaded: Path | None = None  # the file that the server may ask for
+
+    @property
+    def answer_seconds(self) -> float:
+        """For each answer."""
+        return float(self._read_timeout or 0)
+
+    @answer_seconds.setter
+    def answer_seconds(self, seconds: float) -> None:
+        self._read_timeout = seconds
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         assert not unbuffered, "no cursor here is"
@@ -89,8 +98,8 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
             autocommit=True,
             local_infile=True,
             connect_timeout=_SECONDS,
-            read_timeout=_STATEMENT_SECONDS,
-            write_timeout=_STATEMENT_SECONDS,
+            read_timeout=ANSWER_SECONDS,
+            write_timeout=ANSWER_SECONDS,
             program_name=table.application,
             ssl={"ca": ca_file, "check_hostname": True} if ca_file else None,
         )

@@ -19,8 +19,9 @@ from include.delivery.contract import Pending
 from include.delivery.postgresql_server import Connection
 from include.delivery.prepared import PreparedTransactions
 from include.delivery.sink_table import SinkTable
-from include.delivery.trouble import cannot_prepare, no_room
+from include.delivery.trouble import another_users, cannot_prepare, no_room
 from include.fault_points import fault_point
+from include.lake.damage import on_one_line
 from include.protocol.two_phase import Prepared
 
 _PENDING = """
@@ -55,6 +56,9 @@ class PostgresqlPrepared(PreparedTransactions):
             self.connection.execute(query.format(self._gid(prepared)))
         except (errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):  # none; another session ends it
             return False
+        except errors.InsufficientPrivilege as error:
+            statement = query.format(self._gid(prepared)).as_string(self.connection)
+            raise another_users(self.table.where, self.table.pipeline, on_one_line(error), statement) from error
         return True
 
     def pending(self) -> list[Pending]:

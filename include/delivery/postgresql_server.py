@@ -5,23 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.abc import PQGen
 
+from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import POSTGRESQL, Dialect
 from include.delivery.sink_table import SinkTable
 from include.delivery.trouble import refuses, refuses_login, unreachable
 from include.lake.damage import on_one_line
 from include.sources.logins import DatabaseLogin
 
-Connection = psycopg.Connection[tuple[object, ...]]
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+RV = TypeVar("RV")
 _SECONDS = 10  # to connect
 _SETTINGS = (
     "-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=60s -c statement_timeout=0 "
     "-c idle_in_transaction_session_timeout=60s"  # of a client that was stopped between two statements
 )
+
+
+class Connection(psycopg.Connection[tuple[object, ...]]):
+    """A session of one delivery. A server that is frozen keeps its connections: so each answer has its time."""
+
+    answer_seconds: float = ANSWER_SECONDS
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        try:
+            return super().wait(gen, interval, self.answer_seconds if timeout is None else timeout)
+        except errors._WaitTimeout:
+            self.pgconn.finish()  # else the end of a transaction would wait once more
+            raise
 
 
 def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Connection:
@@ -31,7 +47,7 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
         RetryableError: the server does not answer. TerminalError: it refuses the login.
     """
     try:
-        return psycopg.connect(
+        return Connection.connect(
             host=login.host,
             port=login.port,
             dbname=login.database,

@@ -52,6 +52,18 @@ def busy(where: str, pipeline: str, transaction: str, seconds: float) -> Retryab
     )
 
 
+def another_users(where: str, pipeline: str, found: str, statement: str) -> TerminalError:
+    """The error of a prepared transaction that this user may not end. Args: statement: that ends it rightly."""
+    return TerminalError(
+        what="another user of the server has prepared a transaction of this sink",
+        where=where,
+        expected="the user who has prepared it, or a superuser",
+        found=found,
+        action=f"let one of them run `{statement}`, or let the section name that user until "
+        f"`lakemark sinks deliver {pipeline}` has ended it; then run the same again",
+    )
+
+
 def cannot_prepare(where: str, expected: str, found: str, action: str) -> TerminalError:
     """The error of a server that does not keep prepared transactions as two phases need it."""
     return TerminalError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from include.delivery.trouble import cannot_prepare, overtaken, refuses, unreach
 from include.delivery.user_class import (
     Overtaken,
     UserBatch,
+    UserClass,
     UserSink,
     UserTwoPhaseSink,
     has_two_phases,
@@ -28,6 +30,7 @@ from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
 from include.settings import Settings
 
+log = logging.getLogger(__name__)
 _RECOVERY_SECONDS = 86_400.0  # for which a delivery's task is tried again
 
 
@@ -81,6 +84,13 @@ class _Told:
             action = f"correct the class, or what it writes to; {self.skip}"
             raise refuses(self.where, found, action, evidence=on_one_line(error)) from error
 
+    def close(self, own: UserClass) -> None:
+        """Whatever has been delivered is there: what the class still says now fails nothing."""
+        try:
+            own.close()
+        except Exception as error:
+            log.warning("%s: its `close` has failed: %s: %s", self.where, type(error).__name__, on_one_line(error))
+
 
 @dataclass
 class UserClassSink:
@@ -100,7 +110,7 @@ class UserClassSink:
         return _rows(delivery)
 
     def close(self) -> None:
-        self.own.close()
+        self.told.close(self.own)
 
 
 @dataclass
@@ -117,7 +127,7 @@ class UserTwoPhaseClassSink:
     def deliver(self, delivery: Delivery) -> int:
         """In two steps, too. Its commit has landed, so one that is found prepared later may as well be rolled back, and
         delivered again."""
-        prepared = Prepared(delivery.now.version, f"follows-{uuid.uuid4().hex[:16]}")
+        prepared = Prepared.that_follows(delivery.now.version, uuid.uuid4().hex[:16])
         rows = self.prepare(delivery, prepared)
         if not self.end(prepared, commits=True):
             raise overtaken(self.told.where, delivery.after, None)
@@ -149,7 +159,7 @@ class UserTwoPhaseClassSink:
         return [Pending(prepared, name) for name, prepared in named if prepared is not None]
 
     def close(self) -> None:
-        self.own.close()
+        self.told.close(self.own)
 
 
 def _progress(text: str | None) -> Progress | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 _BYTES_MAX = 64  # of each half of a name (XA, "Transaction identifiers")
+_FOLLOWS = "follows-"
 _NAME = re.compile(r"([0-9]{1,19}):([0-9a-zA-Z-]{1,40})")
 
 
@@ -38,6 +39,16 @@ class Prepared:
         """None: it is no such name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), found[2])
+
+    @classmethod
+    def that_follows(cls, version: int, unique: str) -> Self:
+        """Of a delivery from the log: its commit has landed before. Args: unique: no other such delivery has it."""
+        return cls(version, f"{_FOLLOWS}{unique}")
+
+    @property
+    def follows(self) -> bool:
+        """Whether it is of a delivery from the log. Then it may as well be rolled back, and is delivered again."""
+        return self.commit.startswith(_FOLLOWS)
 
     def has_landed(self, commit: str | None) -> bool:
         """Whether its commit was made. Args: commit: the `txnId` of that version in the log; None: there is none, or

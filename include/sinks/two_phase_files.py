@@ -39,7 +39,10 @@ class TwoPhaseFiles:
         return None if found is None else str(found[1]["progress"])
 
     def begin(self, name: str) -> tuple[str, TextIO]:
-        return name, self._part(name).open("w")
+        for aside in (self._folder / "parts").glob("*.json"):  # of deliveries that were killed before they had prepared
+            self._give_up(aside.stem)
+        self._aside(name).touch(exist_ok=False)
+        return name, self._part(name).open("x")
 
     def write(self, transaction: tuple[str, TextIO], batch: UserBatch) -> None:
         name, part = transaction
@@ -50,18 +53,14 @@ class TwoPhaseFiles:
         for rows in batch.rows():
             part.writelines(_line({"op": "upsert", **row}) for row in rows.to_pylist())
         said = {"file": self._part(name).name, "after": batch.after, "is_snapshot": batch.is_snapshot}
-        self._aside(name).write_text(json.dumps(said))
+        self._tell(name, said)
 
     def prepare(self, transaction: tuple[str, TextIO], progress: str) -> None:
         name, part = transaction
         part.flush()
         os.fsync(part.fileno())
         part.close()
-        said = json.loads(self._aside(name).read_text())
-        with self._aside(name).open("w") as aside:
-            json.dump({**said, "progress": progress}, aside)
-            aside.flush()
-            os.fsync(aside.fileno())
+        self._tell(name, {**json.loads(self._aside(name).read_text()), "progress": progress})
         self._aside(name).rename(self._pending(name))  # from here on it is prepared
         _sync(self._folder / "pending")
 
@@ -88,9 +87,9 @@ class TwoPhaseFiles:
         return True
 
     def abort(self, name: str) -> bool:
+        self._give_up(name)
         was_pending = self._pending(name).exists()
         self._pending(name).unlink(missing_ok=True)  # first: what is not pending is published before, or never
-        self._aside(name).unlink(missing_ok=True)
         published = (json.loads(file.read_text()) for file in (self._folder / "published").iterdir())
         if all(manifest["file"] != self._part(name).name for manifest in published):
             self._part(name).unlink(missing_ok=True)
@@ -120,6 +119,22 @@ class TwoPhaseFiles:
     def _newest(self) -> tuple[int, Manifest] | None:
         newest = max((self._folder / "published").iterdir(), default=None)
         return None if newest is None else (int(newest.stem), json.loads(newest.read_text()))
+
+    def _give_up(self, name: str) -> None:
+        """Removes what a transaction has left that is not prepared: without the file aside it never will be."""
+        try:
+            self._aside(name).unlink()
+        except FileNotFoundError:  # it is prepared, or has ended
+            return
+        self._part(name).unlink(missing_ok=True)
+
+    def _tell(self, name: str, said: Manifest) -> None:
+        """Raises FileNotFoundError: somebody has aborted it."""
+        with self._aside(name).open("r+") as aside:
+            aside.truncate()
+            json.dump(said, aside)
+            aside.flush()
+            os.fsync(aside.fileno())
 
     def _part(self, name: str) -> Path:
         return self._folder / "parts" / f"{name}.jsonl"

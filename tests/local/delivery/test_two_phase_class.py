@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from random import Random
@@ -74,6 +75,7 @@ def test_the_kit_finds_nothing_wrong_with_the_example(tmp_path: Path, monkeypatc
     assert "each took effect once" in done.stdout
 
 
+_PUBLISHED = '        _sync(self._folder / "published")\n        self._pending(name).unlink(missing_ok=True)'
 _ALL = "[*sorted((self._folder / 'published').iterdir()), *(self._folder / 'pending').iterdir()]"
 BROKEN = {
     "it does not compare": (
@@ -85,6 +87,26 @@ BROKEN = {
         "and has taken effect",
     ),
     "what is prepared is forgotten": ({"return sorted(": "return [] and sorted("}, "does not name it"),
+    "what was rolled back is still there": (
+        {"        self._pending(name).unlink(missing_ok=True)  # first": "        # first"},
+        "`recover` still names it",
+    ),
+    "it does not say how a commit has ended": (
+        {_PUBLISHED + "\n        return True": _PUBLISHED},
+        "`commit` returned None",
+    ),
+    "it raises where what it has taken is committed again": (
+        {
+            "        except FileNotFoundError:\n            return False\n        number": (
+                "        except ZeroDivisionError:\n            return False\n        number"
+            )
+        },
+        "the class raises FileNotFoundError",
+    ),
+    "it cannot write": (
+        {"        name, part = transaction\n        if": "        name, part = 1 / 0\n        if"},
+        "ZeroDivisionError",
+    ),
     "rows that are prepared are seen": (
         {'sorted((self._folder / "published").iterdir()):\n            manifest': _ALL + ":\n            manifest"},
         "readers see rows of it",
@@ -103,6 +125,30 @@ def test_the_kit_finds_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = command("sinks", "test", "p", "app", "--rounds", "30")
     assert done.returncode == 1, done.stdout + done.stderr
     assert told in done.stdout
+
+
+def test_a_class_that_cannot_be_closed_has_got_what_it_got(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = SOURCE.read_text().replace("def close(self) -> None:\n        return", "def close(self):\n        1 / 0")
+    assert "1 / 0" in source
+    stream = stream_of(tmp_path, monkeypatch, source)
+    stream.land()
+    assert held(tmp_path) == stream.rows
+
+
+def test_what_deliveries_have_left_that_were_killed_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stream_of(tmp_path, monkeypatch)
+    stream.land()
+    changes = some(Random(1), 1)
+    for point in ("sink.written", "sink.prepared"):
+        killed = process(1, changes, point, f"{point}=kill")
+        assert killed.wait(60) == -signal.SIGKILL
+    attempt(stream.coordinator, 1, changes, "third")
+    stream.settle(changes)
+    folder = tmp_path / "out" / "p" / "app"
+    named = {json.loads(file.read_text())["file"] for file in (folder / "published").iterdir()}
+    assert {file.name for file in (folder / "parts").iterdir()} == named
 
 
 def test_a_class_that_would_forget_what_is_prepared_is_refused_with_both_figures(
