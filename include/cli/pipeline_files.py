@@ -43,6 +43,7 @@ def add_explain_command(commands: Commands) -> None:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
+    from include.control.sink_decisions import left_behind
     from include.lake.lakes import verify_lake
     from include.pipeline_file.transform_file import verify_transform
 
@@ -61,7 +62,8 @@ def validate(settings: Settings, options: argparse.Namespace) -> int:
         if wrong:
             found += ({"file": file, "valid": False, **problem.facts()} for problem in wrong)
         else:
-            found.append({"file": file, "valid": True, "warnings": list(pipeline.warnings)})
+            warnings = [*pipeline.warnings, *left_behind(settings, pipeline)]
+            found.append({"file": file, "valid": True, "warnings": warnings})
     report(options, found, chain.from_iterable(map(_lines, found)))
     return 0 if all(f["valid"] for f in found) else 1
 

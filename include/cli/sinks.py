@@ -112,7 +112,7 @@ def status(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def pending(settings: Settings, options: argparse.Namespace) -> int:
-    from include.control.sink_decisions import named_sinks
+    from include.control.sink_decisions import left_behind, named_sinks
     from include.control.sink_feed import SinkFeed
     from include.delivery.opening import pending as pending_at
     from include.protocol.errors import LakemarkError
@@ -133,6 +133,8 @@ def pending(settings: Settings, options: argparse.Namespace) -> int:
             has_landed = one.prepared.follows or SinkFeed(settings, pipeline, name).has_landed(one)
             facts.append({"sink": name, **asdict(one), "has_landed": has_landed})
             lines.append(_pending_in_words(pipeline.name, name, one, has_landed))
+    for warning in left_behind(settings, pipeline):
+        say(f"warning: {warning}")
     report(options, facts, lines or (["no transaction is pending"] if good else []))
     return 0 if good else 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -104,9 +103,13 @@ class Deliverer:
 
     def _let_go(self) -> None:
         """Ends what attempts have prepared at a sink that is paused, if it answers: else its rows stay locked."""
-        if self.pipeline.sinks[self.name].mode == "two_phase":
-            with suppress(LakemarkError), taken(self.settings, self.pipeline, self.name) as sink:
+        if not self._prepares:
+            return
+        try:
+            with taken(self.settings, self.pipeline, self.name) as sink:
                 self.end_prepared(sink, Delivered(None))
+        except LakemarkError as error:
+            self.say(f"{self.feed.where}: it is paused, and what it may have prepared could not be ended: {error}")
 
     def skip(self, reason: str, is_all: bool) -> Progress | None:
         """Moves the sink's progress over the next commit that it would get, and leaves its rows as they are. Returns
@@ -212,6 +215,10 @@ class Deliverer:
         self.say(f"{self.feed.where}: {rows:,} rows of {now.in_words}")
 
     @property
+    def _prepares(self) -> bool:
+        return self.pipeline.sinks[self.name].mode == "two_phase"
+
+    @property
     def _ledger(self) -> Ledger:
         return Ledger(Tables.of(self.settings, self.pipeline).ledger)
 
@@ -221,11 +228,13 @@ class Deliverer:
 
         def decide(state: LedgerState) -> list[Event]:
             known = state.sinks.get(self.name, SinkStanding())
-            if problem is None and not done.deliveries and known.problem is None and known.progress == done.progress:
+            is_known = known.problem is None and known.progress == done.progress and known.prepares == self._prepares
+            if problem is None and not done.deliveries and is_known:
                 return []
             progress = done.progress or known.progress
             standing = delivered(known, progress, at) if done.deliveries else known
-            standing = replace(standing, progress=progress, problem=None if problem is None else str(problem))
+            told = None if problem is None else str(problem)
+            standing = replace(standing, progress=progress, problem=told, prepares=self._prepares)
             return [SinkTold(state.generation, self.name, standing, told_by=self.by, reason=reason, rows=done.rows)]
 
         try:

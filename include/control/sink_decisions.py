@@ -46,6 +46,18 @@ def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:
     )
 
 
+def left_behind(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
+    """What a person has to know of sinks that were taken out of the file: only their sections say how to reach them."""
+    name, found = pipeline.name, Ledger(Tables.of(settings, pipeline).ledger).recent().sinks
+    return tuple(
+        f"the sink {sink}, which is no longer in the file, may keep a prepared transaction with its locks: put its "
+        f"section back, run `lakemark sinks pause {name} {sink} --reason ...` and `lakemark sinks deliver {name} "
+        f"{sink}`, which ends it, and then take the section out"
+        for sink, standing in found.items()
+        if sink not in pipeline.sinks and standing.prepares and standing.paused is None
+    )
+
+
 def _decide(
     settings: Settings, pipeline: Pipeline, name: str, paused: str | None, reason: str, by: str, only_new: bool = False
 ) -> SinkStanding:

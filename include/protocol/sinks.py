@@ -22,6 +22,7 @@ class SinkStanding:
     delivered_at: str | None = None  # ISO 8601, UTC: when that was
     paused: str | None = None  # why nothing is delivered to it; None: it is not paused
     problem: str | None = None  # why the last delivery failed; None: it did not
+    prepares: bool = False  # it moved together with the lake, so it may keep a prepared transaction
 
     def to_json(self) -> JsonObject:
         return {**asdict(self), "progress": self.progress and self.progress.to_json()}

@@ -12,6 +12,7 @@ from include.delivery.creating import create, needed
 from tests.support.sink_servers import SinkServer
 from tests.support.stream import Stream
 
+TWO_PHASE = {"mode": "two_phase", "begin": "start"}
 DELIVER = ("sinks", "deliver", "p", "app")
 POINTS = ("sink.taken", "sink.written", "sink.committed")
 MODULES = {"postgresql": postgresql, "mysql": mysql}

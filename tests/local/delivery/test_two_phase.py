@@ -9,7 +9,6 @@ import signal
 import subprocess
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -17,9 +16,9 @@ from deltalake import DeltaTable
 from include.control import two_phase
 from include.delivery import database
 from include.lake.table_log import TableLog
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import RetryableError
 from include.protocol.two_phase import Prepared
-from tests.support.delivered import deliverer, stream_of
+from tests.support.delivered import TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
 from tests.support.stream import Stream, attempt, process, some
@@ -27,7 +26,6 @@ from tests.support.without_kafka import command
 
 _EARLY = tuple(pytest.param(point, marks=pytest.mark.slow) for point in ("sink.taken", "sink.written"))
 POINTS = (*_EARLY, "sink.prepared", "sink.landed")
-TWO_PHASE = {"mode": "two_phase", "begin": "start"}
 
 
 def landed(stream: Stream) -> bool:
@@ -126,87 +124,6 @@ def test_an_attempt_that_another_one_has_overtaken_changes_nothing_when_it_wakes
     assert server.held() == stream.rows
 
 
-def test_what_is_pending_is_told_with_what_becomes_of_it(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    assert command("sinks", "pending", "p").stdout == "no transaction is pending\n"
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.prepared=kill").communicate(timeout=60)
-    told = command("sinks", "pending", "p", "app").stdout
-    assert "for version 1 of the target, which has not landed: `lakemark sinks deliver p` rolls it back" in told
-    assert command("sinks", "deliver", "p").returncode == 0
-    process(0, changes, "second", "sink.landed=kill").communicate(timeout=60)
-    told = command("sinks", "pending", "p").stdout
-    assert "which has landed: `lakemark sinks deliver p` commits it" in told
-    assert command("sinks", "deliver", "p").returncode == 0
-    assert command("sinks", "pending", "p").stdout == "no transaction is pending\n"
-    stream.settle(changes)
-    assert server.held() == stream.rows
-
-
-def test_prepared_transactions_of_others_are_left_alone(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    server.rows("CREATE TABLE others (id int PRIMARY KEY)")
-    name = "lakemark:0:1:x" if server.system == "postgresql" else "'lakemark/0','1:x',19275"
-    connection: Any = server.connect()
-    is_xa = server.system == "mysql"
-    prepare = [f"XA END {name}", f"XA PREPARE {name}"] if is_xa else [f"PREPARE TRANSACTION '{name}'"]
-    with connection, connection.cursor() as cursor:
-        for statement in (f"XA START {name}" if is_xa else "BEGIN", "INSERT INTO others VALUES (1)", *prepare):
-            cursor.execute(statement)
-    try:
-        stream.land()
-        assert deliverer(stream).deliver() is not None
-        assert server.held() == stream.rows
-        assert len(server.prepared()) == 1
-    finally:
-        server.end_prepared(name if is_xa else f"'{name}'", "ROLLBACK")
-
-
-def test_a_transaction_that_an_administrator_has_rolled_back_is_delivered_from_the_log(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
-    end_by_hand(server, "ROLLBACK")
-    stream.settle(changes)
-    assert deliverer(stream).deliver() is not None
-    assert server.held() == stream.rows
-    stream.land()
-    assert server.held() == stream.rows
-
-
-def test_a_transaction_that_an_administrator_has_committed_without_its_point_is_found(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A heuristic outcome: the sink holds what the lake's log does not explain. Nobody adds to it in silence."""
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    stream.land()
-    changes = some(Random(1), 1)
-    process(1, changes, "first", "sink.prepared=kill").communicate(timeout=60)
-    end_by_hand(server, "COMMIT")
-    for run in (deliverer(stream).deliver, lambda: attempt(stream.coordinator, 1, changes, "second")):
-        with pytest.raises(TerminalError, match="a sink has got what the table's log does not hold"):
-            run()
-    assert command("sinks", "pause", "p", "app", "--reason", "a heuristic outcome").returncode == 0
-    attempt(stream.coordinator, 1, changes, "second")
-    stream.settle(changes)
-    assert command("sinks", "resume", "p", "app", "--reason", "looked at").returncode == 0
-    with pytest.raises(TerminalError, match="by attempt first"):  # the batch has landed since, by another attempt
-        deliverer(stream).deliver()
-    assert command("sinks", "deliver", "p", "app", "--snapshot").returncode == 0
-    assert server.held() == stream.rows
-
-
-def end_by_hand(server: SinkServer, how: str) -> None:
-    [name] = server.prepared()
-    server.end_prepared(name, how)
-
-
 def test_a_sink_that_is_away_stops_the_batch_before_it_lands_and_a_pause_lets_it_go_on(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +159,28 @@ def test_a_server_that_dies_with_a_prepared_transaction_keeps_it(
     assert server.held() == stream.rows and server.prepared() == []
 
 
+def test_a_server_that_freezes_before_the_end_holds_nobody_up(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_END_SECONDS", 1.0)
+    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
+    stream.land()
+    made = two_phase.TwoPhase._made
+
+    def freezing(self: two_phase.TwoPhase, content: bytes, succeeds: str | None, prepared: Prepared) -> bool:
+        server.freeze()
+        return made(self, content, succeeds, prepared)
+
+    monkeypatch.setattr(two_phase.TwoPhase, "_made", freezing)
+    try:
+        stream.land()
+    finally:
+        server.freeze(False)
+    assert "does not answer" in str(stream.coordinator.ledger.recent().sinks["app"].problem)
+    assert command("sinks", "deliver", "p").returncode == 0
+    assert server.held() == stream.rows and server.prepared() == []
+
+
 def test_a_commit_that_another_writer_overtakes_is_rolled_back_and_decided_again(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,41 +197,3 @@ def test_a_commit_that_another_writer_overtakes_is_rolled_back_and_decided_again
     monkeypatch.setattr(two_phase.TwoPhase, "_made", overtaken)
     stream.land()
     assert server.held() == stream.rows and server.prepared() == []
-
-
-def test_a_mode_that_changes_leaves_nothing_prepared(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
-    file = tmp_path / "pipelines" / "p.yaml"
-    file.write_text(file.read_text().replace("mode: two_phase", "mode: follow"))
-    assert command("sinks", "deliver", "p").returncode == 0
-    stream.settle(changes)
-    assert server.held() == stream.rows and server.prepared() == []
-
-
-def test_a_section_that_names_its_table_otherwise_leaves_nothing_prepared(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
-    file = tmp_path / "pipelines" / "p.yaml"
-    schema = "public" if server.system == "postgresql" else "lakemark"
-    file.write_text(file.read_text().replace("table: orders", f"table: {schema}.orders"))
-    command("sinks", "deliver", "p")
-    assert server.prepared() == []
-
-
-def test_a_batch_that_somebody_has_committed_by_hand_is_found_behind_foreign_commits(
-    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.prepared=kill").communicate(timeout=60)
-    end_by_hand(server, "COMMIT")
-    DeltaTable(stream.target).alter.set_table_properties({"user.note": "x"}, raise_if_not_exists=False)
-    with pytest.raises(TerminalError, match="a sink has got what the table's log does not hold"):
-        attempt(stream.coordinator, 0, changes, "second")
