@@ -42,7 +42,7 @@ class Prepared:
 
     @classmethod
     def that_follows(cls, version: int, unique: str) -> Self:
-        """Of a delivery from the log: its commit has landed before. Args: unique: no other such delivery has it."""
+        """The one of a delivery from the log, whose commit has landed before. Args: unique: no other one has it."""
         return cls(version, f"{_FOLLOWS}{unique}")
 
     @property
