@@ -14,6 +14,7 @@ from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
+from lakemark_sinks_field import sinks_field
 from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, rows_changed, work_on
 
 from include.control.backfill_form import CANCEL, DISCARD, HELP, RANGES, discarded_by, number_to_cancel, request_of
@@ -94,6 +95,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         "reason": Param(
             None, type=["null", "string"], maxLength=500, title="Reason", description="Recorded in the ledger"
         ),
+        **sinks_field(pipeline),
     }
 
 

@@ -12,10 +12,12 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
+from lakemark_sinks_field import sinks_field
 from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
 
 from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
+from include.control.sink_form import deliver_of
 from include.jobs.runner import create_target
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
@@ -55,7 +57,7 @@ def form_of(pipeline: Pipeline) -> dict[str, Param]:
         title="Go on with these tables as they are",
         description="Tables that are not as the last batch left them, also the target. An error names them",
     )
-    return {**FORM, "accept": accept}
+    return {**FORM, "accept": accept, **sinks_field(pipeline)}
 
 
 def build(pipeline: Pipeline, settings: Settings) -> DAG:
@@ -88,6 +90,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                     kafka_order_decides=kafka_order_decides,
                     reason=params["reason"],
                     started_by=by,
+                    deliver=deliver_of(params),
                 )
 
             with work_on(pipeline.name):

@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
 from lakemark_dags import dags_of  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
+from lakemark_sinks_field import sinks_field
 from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, rows_changed, work_on
 
 from include.pipeline_file import Pipeline
@@ -69,7 +70,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,
-        params=FORM,
+        params={**FORM, **sinks_field(pipeline)},
         default_args=TASKS,
         tags=[TAG, "savepoint"],
         is_paused_upon_creation=False,  # it runs only when somebody starts it

@@ -27,7 +27,7 @@ from include.settings import Settings
 
 _AT_SINKS = {  # what becomes of a sink
     None: "gets the rows that change, in one delivery; one of changes gets nothing of it",
-    SKIP: "keeps its rows, and goes on with what comes",
+    SKIP: "keeps its rows, and gets nothing of what is read again, up to where the pipeline stands now",
     REFUSE: "its deliveries stop there until you decide",
 }
 

@@ -10,6 +10,7 @@ from include.control.coordinator import Coordinator
 from include.control.generation_change import GenerationChange
 from include.control.turns import turn
 from include.protocol.checkpoints import Checkpoint
+from include.protocol.deliveries import telling
 from include.protocol.errors import OffsetsExpired
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.ledger_events import CHECKPOINT, GenerationStarted
@@ -72,7 +73,7 @@ class Restoring:
             started = go_back(
                 state, self.to, source, first=first, origin=self._origin, reason=self.reason, started_by=self.started_by
             )
-            return replace(started, first=self.first, rules=self.rules, deliver=self.deliver)
+            return telling(replace(started, first=self.first, rules=self.rules), state, self.deliver)
         except OffsetsExpired as error:
             raise self._with_the_archive(error) from error
 

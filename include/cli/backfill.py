@@ -5,7 +5,18 @@ from __future__ import annotations
 import argparse
 import uuid
 
-from include.cli.output import Commands, add_command, add_ranges, argument, named_pipeline, report, say, who
+from include.cli.output import (
+    Commands,
+    add_command,
+    add_deliver,
+    add_ranges,
+    argument,
+    deliver_of,
+    named_pipeline,
+    report,
+    say,
+    who,
+)
 from include.control.backfill_chunks import Chunk
 from include.control.backfill_form import batch_ids, moment
 from include.control.backfill_preview import preview_lines
@@ -37,6 +48,7 @@ def add_backfill_command(commands: Commands) -> None:
     sub.add_argument("--from-archive", action="store_true", help="read the archive, not Kafka; alone: everything in it")
     sub.add_argument("--records-per-chunk", type=int, metavar="N", help="default: the pipeline's records_per_batch_max")
     sub.add_argument("--reason", default="", help="recorded in the ledger")
+    add_deliver(sub)
     what = sub.add_mutually_exclusive_group()
     what.add_argument("--dry-run", action="store_true", help="only say what it would read, and how long it may take")
     what.add_argument("--list", action="store_true", help="list all backfills of the pipeline")
@@ -63,6 +75,7 @@ def backfill(settings: Settings, options: argparse.Namespace) -> int:
         into="new" if options.into_new_table else "same",
         source="archive" if options.from_archive else "kafka",
         records_per_chunk_max=options.records_per_chunk,
+        deliver=deliver_of(options),
     )
     return run_or_preview(settings, options, backfills, request)
 

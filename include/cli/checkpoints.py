@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from include.cli.generations import generation_lines
-from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, who
+from include.cli.output import (
+    Commands,
+    a_count,
+    add_command,
+    add_deliver,
+    add_reason,
+    argument,
+    deliver_of,
+    named_pipeline,
+    report,
+    who,
+)
 from include.pipeline_file import Pipeline
 from include.protocol.checkpoints import named
 from include.protocol.ledger_rows import generation_to_json
@@ -53,17 +64,6 @@ def show(settings: Settings, options: argparse.Namespace) -> int:
     one = _listed(settings, pipeline, options.checkpoint)
     report(options, one.to_json(), _lines(one))
     return 0
-
-
-def add_deliver(sub: argparse.ArgumentParser) -> None:
-    """Adds what sinks get of a restore."""
-    text = "what sinks get: nothing; or nothing until you decide (default: the difference, once more)"
-    sub.add_argument("--deliver", choices=("again", "skip", "refuse"), default="again", help=text)
-
-
-def deliver_of(options: argparse.Namespace) -> str | None:
-    """What the change of generation says of it."""
-    return None if options.deliver == "again" else options.deliver
 
 
 def restore(settings: Settings, options: argparse.Namespace) -> int:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 
 from include.cli.generations import generation_lines
-from include.cli.output import Commands, a_count, add_command, add_reason, argument, named_pipeline, report, say, who
+from include.cli.output import (
+    Commands,
+    a_count,
+    add_command,
+    add_deliver,
+    add_reason,
+    argument,
+    deliver_of,
+    named_pipeline,
+    report,
+    say,
+    who,
+)
 from include.control.coordinator import Coordinator
 from include.control.generation_change import DecideStart
 from include.control.rebuilding import LedgerRebuild
@@ -55,6 +67,7 @@ def add_ledger_commands(commands: Commands) -> None:
         help="where to read on: after the last committed batch (default), from the earliest record that Kafka holds, "
         "or from the start of a batch of this generation",
     )
+    add_deliver(reset_)
     _decision(reset_)
 
 
@@ -90,6 +103,7 @@ def reset(settings: Settings, options: argparse.Namespace) -> int:
             kafka_order_decides=kafka_order_decides,
             reason=options.reason,
             started_by=who(),
+            deliver=deliver_of(options),
         )
 
     return _change(settings, pipeline, options, decide)

@@ -92,6 +92,17 @@ def add_ranges(sub: argparse.ArgumentParser, text: str) -> None:
     )
 
 
+def add_deliver(sub: argparse.ArgumentParser) -> None:
+    """Adds what sinks outside the lake get of what the command brings."""
+    text = "what sinks get: what changes (default); nothing; or nothing until you decide"
+    sub.add_argument("--deliver", choices=("again", "skip", "refuse"), default="again", help=text)
+
+
+def deliver_of(options: argparse.Namespace) -> str | None:
+    """What was said of it, as `GenerationStarted` has it."""
+    return None if options.deliver == "again" else options.deliver
+
+
 def add_reason(sub: argparse.ArgumentParser, text: str) -> None:
     """Adds `--reason`, which a person must give. Args: text: its help."""
     sub.add_argument("--reason", required=True, type=argument(_a_reason), help=text)

@@ -6,7 +6,17 @@ import argparse
 from functools import partial
 
 from include.cli.ledger import generation_lines
-from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
+from include.cli.output import (
+    Commands,
+    add_command,
+    add_deliver,
+    add_reason,
+    deliver_of,
+    named_pipeline,
+    report,
+    say,
+    who,
+)
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -16,6 +26,7 @@ def add_promote_command(commands: Commands) -> None:
     text = "let a clone's tables take the place of another pipeline's, at exactly its offsets"
     promote_ = add_command(commands, "promote", promote, text, pipeline="the clone")
     promote_.add_argument("--over", required=True, metavar="NAME", help="the pipeline whose tables' place it takes")
+    add_deliver(promote_)
     add_reason(promote_, "why; recorded in the ledger")
     text = "also if the tables differ: the clone does another thing on purpose"
     promote_.add_argument("--accept-differences", action="store_true", help=text)
@@ -42,6 +53,7 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
         accepts=options.accept_differences,
         reason=options.reason,
         started_by=who(),
+        deliver=deliver_of(options),
         listen=listen,
         say=say,
         write_file=None if text is None else partial(write_file, settings, over.name, text),

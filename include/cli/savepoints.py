@@ -6,9 +6,19 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from include.cli.checkpoints import add_deliver, deliver_of, report_restore
+from include.cli.checkpoints import report_restore
 from include.cli.generations import generation_lines
-from include.cli.output import Commands, add_command, add_reason, named_pipeline, report, say, who
+from include.cli.output import (
+    Commands,
+    add_command,
+    add_deliver,
+    add_reason,
+    deliver_of,
+    named_pipeline,
+    report,
+    say,
+    who,
+)
 from include.lake.uri import lake_at
 from include.pipeline_file import LANDING
 from include.protocol.savepoints import Begun, Savepoint

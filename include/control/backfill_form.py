@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from include.control.backfill_request import BackfillRequest, Source
 from include.control.quarantine import Chosen
+from include.control.sink_form import deliver_of
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping
 from include.protocol.ranges import OffsetRange
@@ -59,6 +60,7 @@ def request_of(form: JsonMapping) -> BackfillRequest:
         source=_SOURCES[what] if what in _SOURCES else form["source"],
         rule=form.get("rule") if what == QUARANTINE else None,
         records_per_chunk_max=form["records_per_chunk"],
+        deliver=deliver_of(form),
     )
 
 

@@ -65,6 +65,7 @@ class BackfillPlanner:
             reason=reason,
             requested_by=requested_by,
             pins=self.settler.pins(),
+            deliver=request.deliver,
         )
         if request.source == "quarantine":
             name = f"replay-{hashlib.sha256(request_id.encode()).hexdigest()[:16]}"

@@ -30,6 +30,7 @@ class BackfillRequest:
     source: Source = "kafka"
     rule: str | None = None  # for the quarantine: only records that broke this rule
     records_per_chunk_max: int | None = None  # None: as many as in the pipeline's batches
+    deliver: str | None = None  # what sinks get of it, as in `Backfill`
 
     def __post_init__(self) -> None:
         named = [bool(self.ranges), self.since is not None or self.until is not None, self.batches is not None]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from include.control.sink_feed import SinkFeed
 from include.delivery.contract import Delivery, TwoPhaseSink, WriteAheadSink
+from include.delivery.net_changes import NetChanges
 from include.delivery.opening import taken
 from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
@@ -187,16 +189,23 @@ class Deliverer:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
         before = done.deliveries
         for commit in commits:
-            if commit.deliver == REFUSE:
-                skip = f"lakemark sinks skip {self.pipeline.name} {self.name} --reason ..."
-                raise refused(self.feed.where, commit, skip, self.feed.anew)
-            if commit.deliver == SKIP:
-                self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit)), done)
-                continue
-            with self.feed.rows_of(target, commit) as rows:
-                if rows is not None or commit.batch is not None:
+            with self.rows_for(target, commit) as rows:
+                if rows is not None or commit.batch is not None or commit.deliver == SKIP:
                     self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit), rows), done)
         return done.deliveries > before
+
+    @contextmanager
+    def rows_for(self, target: TableLog, commit: Commit, content: bytes | None = None) -> Iterator[NetChanges | None]:
+        """What the sink gets of a commit. Args: content: see `SinkFeed.rows_of`. Raises as that, and TerminalError: a
+        person has to decide first."""
+        if commit.deliver == REFUSE:
+            skip = f"lakemark sinks skip {self.pipeline.name} {self.name} --reason ..."
+            raise refused(self.feed.where, commit, skip, self.feed.anew)
+        if commit.deliver == SKIP:
+            yield None
+            return
+        with self.feed.rows_of(target, commit, content) as rows:
+            yield rows
 
     def _fill(self, sink: WriteAheadSink, target: TableLog, done: Delivered, now: Progress) -> None:
         self.say(f"{self.feed.where}: delivers the table as it is, {now.in_words}")

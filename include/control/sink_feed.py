@@ -185,7 +185,11 @@ class SinkFeed:
                 yield Commit(entry.version, deliver=(entry.begun and entry.begun.deliver) or AGAIN)
             else:
                 yield Commit(
-                    entry.version, metadata.batch.key, metadata.attempt_id, has_accepted=_has_accepted(metadata)
+                    entry.version,
+                    metadata.batch.key,
+                    metadata.attempt_id,
+                    deliver=metadata.batch.deliver or AGAIN,
+                    has_accepted=_has_accepted(metadata),
                 )
 
     @property

@@ -23,8 +23,8 @@ from include.lake.log_tail import commit_id
 from include.lake.stores import log_store_of
 from include.lake.uri import LakeUri
 from include.pipeline_file import Pipeline
-from include.protocol.batch import BatchKey
-from include.protocol.deliveries import Commit, after, verify_lacks
+from include.protocol.batch import Batch
+from include.protocol.deliveries import AGAIN, Commit, after, verify_lacks
 from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
@@ -53,7 +53,7 @@ class TwoPhase:
     settings: Settings
     pipeline: Pipeline
     target: LakeUri
-    batch: BatchKey
+    batch: Batch
     attempt_id: str
     by: str
     say: Say = field(repr=False)
@@ -133,10 +133,10 @@ class TwoPhase:
         target = deliverer.feed.target()
         if target is None or target.version != prepared.version - 1:
             return None
-        verify_lacks(done.progress, self.batch, where=deliverer.feed.where, anew=deliverer.feed.anew)
-        commit = Commit(prepared.version, self.batch, self.attempt_id)
+        verify_lacks(done.progress, self.batch.key, where=deliverer.feed.where, anew=deliverer.feed.anew)
+        commit = Commit(prepared.version, self.batch.key, self.attempt_id, deliver=self.batch.deliver or AGAIN)
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
-        with deliverer.feed.rows_of(target, commit, content) as rows:
+        with deliverer.rows_for(target, commit, content) as rows:
             changed = sink.prepare(Delivery(done.progress, now, rows), prepared)
         return _Ready(deliverer, sink, now=now, rows=changed, done=done)
 

@@ -44,6 +44,7 @@ class Backfill:
     from_archive: bool = False  # its records come from the archive, not from Kafka
     records_total: int | None = None  # for a replay: how many records; its ranges span others, too
     form: int = FORM  # as in `Batch`
+    deliver: str | None = None  # as in `Batch`; with a promotion as in `GenerationStarted`
 
     @property
     def generation(self) -> int:
@@ -74,6 +75,7 @@ class Backfill:
             cluster_id=self.cluster_id,
             pins=self.pins,
             form=self.form,
+            deliver=self.deliver,
         )
 
     def to_json(self) -> JsonObject:
@@ -94,6 +96,7 @@ class Backfill:
             "from_archive": self.from_archive,
             "pins": pins_to_json(self.pins),
             **({"form": self.form} if self.form > 1 else {}),
+            **({"deliver": self.deliver} if self.deliver else {}),
         }
 
     @classmethod

@@ -82,6 +82,7 @@ class Batch:
     pins: Pins = field(default_factory=dict)  # the tables that its rows are computed with, so that all attempts agree
     mends: tuple[str, ...] = ()  # participants that were not where the last batch had left them when it was planned
     form: int = FORM
+    deliver: str | None = None  # what sinks get of it, as in `GenerationStarted`; None: all
 
     def __post_init__(self) -> None:
         partitions = [r.topic_partition for r in self.ranges]
@@ -125,6 +126,7 @@ class Batch:
             **({"pins": pins_to_json(self.pins)} if self.pins else {}),
             **({"mends": list(self.mends)} if self.mends else {}),
             **({"form": self.form} if self.form > 1 else {}),
+            **({"deliver": self.deliver} if self.deliver else {}),
         }
 
     @classmethod
@@ -139,6 +141,7 @@ class Batch:
             pins=pins_from_json(data.get("pins")),
             mends=tuple(data.get("mends") or ()),
             form=data.get("form", 1),
+            deliver=data.get("deliver"),
         )
 
     def __str__(self) -> str:

@@ -8,16 +8,18 @@ maintenance changes no row, and is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from include.protocol.batch import BatchKey
 from include.protocol.errors import TerminalError
+from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import NEVER
 from include.protocol.progress import Progress, batch_in_words
 
 Begin = Literal["snapshot", "start", "now"]
-AGAIN, SKIP, REFUSE = "again", "skip", "refuse"  # what sinks get of a restore: the difference; nothing; nothing yet
+AGAIN, SKIP, REFUSE = "again", "skip", "refuse"  # what sinks get of a commit: what it changes; nothing; nothing yet
 
 
 @dataclass(frozen=True)
@@ -141,10 +143,10 @@ def _never_landed(where: str, expected: str, found: object, anew: str) -> Termin
 def refused(where: str, commit: Commit, skip: str, anew: str) -> TerminalError:
     """The error of a commit that a sink must not get by itself. Args: skip: how a person leaves it out."""
     return TerminalError(
-        what="a restore was not to reach the sinks by itself (`--deliver refuse`), and waits for your decision",
+        what="a change was not to reach the sinks by itself (`--deliver refuse`), and waits for your decision",
         where=where,
         expected="a decision: nothing of it, or the table as it is",
-        found=f"version {commit.version} of the target, which brings rows back",
+        found=f"version {commit.version} of the target: a restore, a promotion, a backfill, or the start of a reset",
         action=f"`{skip}` leaves the sink's rows as they are, and goes on with what comes; or: {anew}",
     )
 
@@ -153,3 +155,11 @@ def verify_lacks(found: Progress | None, batch: BatchKey, where: str, anew: str)
     """Checks that a sink has not got a batch that is about to land. Raises TerminalError: it has."""
     if found is not None and found.batch == batch:
         raise _never_landed(where, f"nothing of {batch_in_words(batch)} yet", found.in_words, anew)
+
+
+def telling(started: GenerationStarted, state: LedgerState, deliver: str | None) -> GenerationStarted:
+    """The same, with what sinks get of the rows that it brings and of the records that it reads again. Of a re-created
+    topic nothing was read before. Args: state: of the generation that ends. deliver: see `GenerationStarted`."""
+    again = state.committed_in(started.topic_ids) if deliver == SKIP else {}
+    told = {tp: end for tp, end in again.items() if started.start_offsets.get(tp, end) < end}
+    return replace(started, deliver=deliver, told=told)

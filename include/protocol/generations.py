@@ -16,8 +16,9 @@ from typing import Literal
 
 from include.protocol.backfill import Backfill
 from include.protocol.commit_metadata import FENCE_ROLE, FORMAT, own_metadata
+from include.protocol.deliveries import telling
 from include.protocol.errors import TerminalError
-from include.protocol.ledger_events import EARLIEST, LOSS, PROMOTION, GenerationStarted
+from include.protocol.ledger_events import COMMITTED, EARLIEST, LOSS, PROMOTION, GenerationStarted
 from include.protocol.ledger_rows import generation_from_json, generation_to_json
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, expired, next_offsets, verify_topics
@@ -37,6 +38,7 @@ def restart(
     kafka_order_decides: bool,
     reason: str,
     started_by: str,
+    deliver: str | None = None,
 ) -> GenerationStarted:
     """The generation after `state`'s, which reads from `origin` on: after the last committed batch, from the earliest
     record that Kafka holds, or from the start of a batch of this generation.
@@ -46,13 +48,14 @@ def restart(
     Args:
         kafka_order_decides: the pipeline has no `order_by`. Then the offsets of a re-created topic would look older
             than those of the rows in the table.
+        deliver: see `GenerationStarted`.
 
     Raises:
         TopicRecreated, OffsetsExpired: records would be passed over. TerminalError: there is no such batch.
     """
     if origin == "earliest":
         offsets = _earliest(pipeline, state, source, kafka_order_decides)
-        return _next(state, source, offsets, origin=EARLIEST, reason=reason, started_by=started_by)
+        return telling(_next(state, source, offsets, EARLIEST, reason=reason, started_by=started_by), state, deliver)
     verify_topics(pipeline, _still_read(state, source), state.cluster_id, source)
     first = state.committed_through + 1 if origin == "committed" else origin
     if not 0 <= first <= state.committed_through + 1:
@@ -63,8 +66,9 @@ def restart(
             found=f"batch {first}",
             action=f"see `lakemark ledger show {pipeline}`",
         )
-    name = "committed" if origin == "committed" else f"batch {origin}"
-    return _next(state, source, state.offsets_before(first), origin=name, reason=reason, started_by=started_by)
+    name = COMMITTED if origin == "committed" else f"batch {origin}"
+    offsets = state.offsets_before(first)
+    return telling(_next(state, source, offsets, name, reason=reason, started_by=started_by), state, deliver)
 
 
 def skip(
@@ -194,6 +198,7 @@ def take_over(backfill: Backfill, state: LedgerState, source: SourceExtent, star
         origin=f"{PROMOTION}{backfill.number}",
         reason=backfill.reason,
         started_by=started_by,
+        deliver=backfill.deliver,
     )
     after = LedgerState(
         generation=started.generation,

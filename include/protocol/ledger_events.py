@@ -28,6 +28,7 @@ CHECKPOINT = "checkpoint "  # a restore's origin goes on with the checkpoint's n
 CLONE = "clone of "  # the same of a pipeline that begins with another one's savepoint: PIPELINE/SAVEPOINT
 CUT_OVER = "cut over to "  # a clone's rows take the place of all: its name, the savepoint of them, the checkpoint's
 SAVEPOINT = "savepoint "  # the same with the savepoint's name and that of its checkpoint
+COMMITTED = "committed"  # origin of one that reads on after the last committed batch
 UPGRADE = "upgrade"  # origin of a generation that begins because its batches have a newer form
 REBUILT = ("commit metadata", "rows")  # origins of the generation that a rebuild begins
 
@@ -58,9 +59,15 @@ class GenerationStarted:
     first: FirstOffsets | None = None  # of a clone: where the reading of its rows began, in the other pipeline
     # The rules that its rows were made by, if the pipeline file was to be written so: its first batch asks. None: any.
     rules: str | None = None
-    # What sinks get of the rows that it brings back: `skip`, nothing; `refuse`, nothing until a person decides. None:
-    # the difference.
+    # What sinks get of the rows that it brings back, or of the records that it reads again: `skip`, nothing; `refuse`,
+    # nothing until a person decides. None: what changes.
     deliver: str | None = None
+    told: Mapping[TopicPartition, int] = field(default_factory=dict)  # with `skip`: the records before were read before
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it reads on where the one before it stood."""
+        return self.origin in (COMMITTED, UPGRADE)
 
     @property
     def is_promotion(self) -> bool:
@@ -206,6 +213,7 @@ class LedgerSnapshot:
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()  # see `TablesLeftOut`
     sinks: Sinks = field(default_factory=dict)
+    told: Mapping[TopicPartition, int] = field(default_factory=dict)  # see `LedgerState`
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         proofs=folding.proofs,
         left_out=folding.left_out,
         sinks=folding.sinks,
+        told=folding.told,
         turns=folding.turns,
         moved=folding.moved,
     )
@@ -75,6 +76,7 @@ class _Folding:
     proofs: Proofs = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     sinks: Sinks = field(default_factory=dict)
+    told: dict[TopicPartition, int] = field(default_factory=dict)
     turns: dict[TurnOver, TurnTaken] = field(default_factory=dict)
     moved: PipelineMoved | None = None
     empty: bool = True
@@ -138,15 +140,15 @@ class _Folding:
             record = self.batches[-1] if self.batches else None
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
-            beside = self.proofs, self.left_out, self.sinks
-            if (*known, *beside) != (*kept, event.proofs, event.left_out, event.sinks):
+            beside = self.proofs, self.left_out, self.sinks, self.told
+            if (*known, *beside) != (*kept, event.proofs, event.left_out, event.sinks, dict(event.told)):
                 raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
         self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
         self.cluster_id, self.proofs, self.left_out = event.cluster_id, event.proofs, event.left_out
-        self.sinks = event.sinks
+        self.sinks, self.told = event.sinks, dict(event.told)
 
     def _begin(self, event: GenerationStarted) -> None:
         """Numbers only grow. One that another ledger of this pipeline has had is left out."""
@@ -156,6 +158,8 @@ class _Folding:
         self.next_offsets, self.topic_ids = dict(event.start_offsets), dict(event.topic_ids)
         self.cluster_id = event.cluster_id
         self.left_out = frozenset()  # its positions say what they lacked
+        if event.told or not event.goes_on:
+            self.told = dict(event.told)
         self.generations.append(event)
 
     def _start(self, event: TopicsStarted) -> None:

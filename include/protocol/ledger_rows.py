@@ -91,7 +91,8 @@ def to_row(event: Event) -> JsonObject:
                 "cluster_id": event.cluster_id,
                 "proofs": proofs_to_json(event.proofs),
                 "left_out": sorted(event.left_out),
-                "sinks": sinks_to_json(event.sinks),
+                **({"sinks": sinks_to_json(event.sinks)} if event.sinks else {}),
+                **({"told": offsets_to_json(event.told)} if event.told else {}),
             }
             return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
@@ -141,6 +142,7 @@ def from_row(row: JsonMapping) -> Event:
                 "proofs": proofs_from_json(details.get("proofs", {})),
                 "left_out": frozenset(details.get("left_out", ())),
                 "sinks": sinks_from_json(details.get("sinks", {})),
+                "told": offsets_from_json(details.get("told", [])),
             }
             return LedgerSnapshot(**{**details, **kept})
         case "backfill_planned":
@@ -212,6 +214,7 @@ def generation_to_json(event: GenerationStarted) -> JsonObject:
         "restored_to": event.restored_to,
         "form": event.form,
         **{name: value for name, value in seldom.items() if value is not None},
+        **({"told": offsets_to_json(event.told)} if event.told else {}),
     }
 
 
@@ -223,6 +226,7 @@ def generation_from_json(generation: int, data: JsonMapping) -> GenerationStarte
         "skipped": tuple(OffsetRange.from_json(r) for r in data["skipped"]),
         "positions": positions_from_json(data.get("positions")),
         "form": data.get("form", 1),
+        "told": offsets_from_json(data.get("told", [])),
         "first": (first := data.get("first")) and FirstOffsets.from_json(first),
     }
     return GenerationStarted(generation, **{**data, **made})

@@ -48,6 +48,7 @@ class LedgerState:
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits, of any generation
     left_out: frozenset[str] = frozenset()  # tables that lack the changes of a chunk (see `TablesLeftOut`)
     sinks: Sinks = field(default_factory=dict)  # what is known of the sinks outside the lake, in any generation
+    told: Mapping[TopicPartition, int] = field(default_factory=dict)  # sinks get nothing of the records before these
     # The newest one over each, unless it was ended; a recent state may have missed it.
     turns: Mapping[TurnOver, TurnTaken] = field(default_factory=dict)
     # The newest one. Of a ledger that takes no event any more it is the last one, so that a recent state knows it.
@@ -100,6 +101,7 @@ class LedgerState:
             proofs=self.proofs,
             left_out=self.left_out,
             sinks=self.sinks,
+            told=self.told,
         )
 
     def knows(self, key: BatchKey) -> bool:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from include.protocol.batch import Batch, BatchKey, Pins
+from include.protocol.deliveries import SKIP
 from include.protocol.errors import LedgerBehindTarget, OffsetsExpired, RetryableError, TopicRecreated
 from include.protocol.ledger_events import TopicsStarted
 from include.protocol.ledger_state import LedgerState
@@ -141,7 +142,10 @@ def plan_next(
     mends = repair_due(state.positions, heads)
     starts = next_offsets(pipeline, state, source)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
-    takes = share_by_lag(lags, offsets_max)
+    # A batch has either records that were read before, of which sinks get nothing, or others.
+    again = {tp: min(state.told.get(tp, 0) - offset, lags[tp]) for tp, offset in starts.items()}
+    is_again = any(lag > 0 for lag in again.values())
+    takes = share_by_lag({tp: max(lag, 0) for tp, lag in again.items()} if is_again else lags, offsets_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
     if not ranges and not mends:
         return Idle()
@@ -154,6 +158,7 @@ def plan_next(
         cluster_id=source.cluster_id,
         pins=dict(pins),
         mends=tuple(mends),
+        deliver=SKIP if is_again else None,
     )
     return NewBatch(batch, sum(lags.values()) - batch.width, standing(state.positions, heads))
 

@@ -21,7 +21,7 @@ from include.pipeline_file.tables import Tables
 from include.pipeline_file.users_file import read_users_file
 from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.savepoints import TEXTS
-from include.savepoints.renaming import exchanged, renamed, tables_of
+from include.savepoints.renaming import exchanged, renamed, tables_of, with_section
 from include.savepoints.same_program import counterparts
 from include.settings import Settings
 
@@ -69,10 +69,11 @@ def new_pipeline(
 
 
 def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tuple[str, Pipeline]:
-    """A pipeline's file as another one's says it, but for its name and its tables; and the pipeline that it declares.
+    """A pipeline's file as another one's says it, but for its name, its tables and its sinks; and the pipeline that it
+    declares.
 
     Args:
-        new: the one that says it. over: the one that keeps its name and its tables.
+        new: the one that says it. over: the one that keeps its name, its tables and its sinks.
 
     Raises:
         TerminalError: see `exchanged`. PipelineFileError: the file is not valid.
@@ -81,7 +82,9 @@ def file_of_the_other(settings: Settings, new: Pipeline, over: Pipeline) -> tupl
     tables = {path: called.get(path) or path.replace(new.name, over.name) for path in tables_of(new)}
     path = settings.pipelines / f"{new.name}.yaml"
     lake = {f"lake://{old}": f"lake://{table}" for old, table in tables.items()}
-    text = exchanged(read_users_file(path, path.parent), new.name, over.name, lake)
+    mine = read_users_file(settings.pipelines / f"{over.name}.yaml", path.parent)
+    theirs = with_section(read_users_file(path, path.parent), "sinks", of=mine, where=f"the file of {new.name}")
+    text = exchanged(theirs, new.name, over.name, lake)
     return text, declared_by(settings, over.name, text)
 
 

@@ -11,6 +11,7 @@ from include.checkpoints.reading import Cut
 from include.checkpoints.restoring import Restoring
 from include.checkpoints.shelf import drop, looked_at
 from include.control.coordinator import Coordinator
+from include.control.sink_form import deliver_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named
@@ -50,6 +51,7 @@ class Asked:
     checkpoint: str
     is_copy: bool
     keeps_file: bool
+    deliver: str | None  # see `GenerationStarted`
     reason: str
     by: str  # the run that asks: the same whenever it is tried again
 
@@ -74,6 +76,7 @@ class Asked:
             checkpoint=checkpoint,
             is_copy=bool(form["copy"]),
             keeps_file=bool(form.get("keep_file")),
+            deliver=deliver_of(form),
             reason=reason,
             by=by,
         )
@@ -141,8 +144,16 @@ class Asked:
         if self.what == TO_SAVEPOINT:
             if not self.keeps_file:
                 verify_program(self.settings, self.pipeline, self.savepoint)
-            return restoring(self.settings, self.pipeline, self.savepoint, reason=self.reason, started_by=self.by)
-        return Restoring(Coordinator(self.settings, self.pipeline), self._cut, self.reason, self.by)
+            return restoring(
+                self.settings,
+                self.pipeline,
+                self.savepoint,
+                reason=self.reason,
+                started_by=self.by,
+                deliver=self.deliver,
+            )
+        coordinator = Coordinator(self.settings, self.pipeline)
+        return Restoring(coordinator, self._cut, self.reason, self.by, deliver=self.deliver)
 
 
 def _empty(field: str, expected: str) -> TerminalError:

@@ -72,8 +72,8 @@ class Promoting:
 
     Args:
         new: the clone. over: the pipeline whose tables' place it takes. accepts: whether tables may differ. reason,
-            started_by: a person's. listen: gets what jobs tell. say: is told how far it is. write_file: makes the file
-            of `over` what is given here; None: it is so already.
+            started_by: a person's. listen: gets what jobs tell. say: is told how far it is. write_file: writes the file
+            of `over`; None: it is as it shall be. deliver: see `GenerationStarted`.
     """
 
     settings: Settings
@@ -85,6 +85,7 @@ class Promoting:
     listen: Callable[[JsonObject], None]
     say: Callable[[str], None]
     write_file: Callable[[], object] | None = None
+    deliver: str | None = None
 
     def promote(self) -> Promoted:
         """Cuts over.
@@ -142,8 +143,7 @@ class Promoting:
         """Completes a change that was decided and not ended, or whose file is not written; None: there is none."""
         change = GenerationChange(Coordinator(self.settings, self.over))
         under_way = change.under_way
-        begun = under_way or self._awaits_file()
-        if begun is None or begun.cut_over_to != self.new.name:
+        if (begun := under_way or self._awaits_file()) is None or begun.cut_over_to != self.new.name:
             return None
         started = begun if under_way is None else self._ended(change, begun)
         self._write_file()
@@ -260,8 +260,8 @@ class Promoting:
             # The fence follows the very version of the target that was there before this look.
             for was, now in zip(compared_at, self._cuts(), strict=True):
                 self._verify_stood_still(was.checkpoint, now.checkpoint)
-            started = cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
-            return replace(started, rules=rules)
+            begun = cut_over(state, to, source, origin=origin, reason=self.reason, started_by=self.started_by)
+            return replace(begun, rules=rules, deliver=self.deliver)
 
         return GenerationChange(coordinator).begin_from(origin, decide)
 

@@ -206,7 +206,7 @@ class Attempt:
             self.settings,
             self.pipeline,
             work.target,
-            batch=work.batch.key,
+            batch=work.batch,
             attempt_id=self.attempt_id,
             by=self.started_by,
             say=lambda text: self._say({"progress": "sinks", "told": text}),

@@ -127,7 +127,7 @@ class Stream:
 def attempt(coordinator: Coordinator, number: int, changes: list[Change], attempt_id: str) -> None:
     """Lands a batch, unless it has landed, with the sinks that move with it: as an attempt does without Spark."""
     of, uri = batch(number), coordinator.tables.target
-    together = TwoPhase(coordinator.settings, coordinator.pipeline, uri, of.key, attempt_id, by="test", say=print)
+    together = TwoPhase(coordinator.settings, coordinator.pipeline, uri, of, attempt_id, by="test", say=print)
     together.get_ready()
     said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
     for outbox in outbox_of(coordinator.pipeline):

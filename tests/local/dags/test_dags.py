@@ -16,6 +16,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from lakemark_first_come import FirstComeFirstServed
 
 import include.participants.explain
+from include.control.sink_form import deliver_of
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError, TerminalError
 from include.settings import PROJECT_ROOT
@@ -223,6 +224,18 @@ def test_the_reset_form_takes_any_table_by_its_name(bag, tmp_path: Path) -> None
     pipeline_file(tmp_path, "orders")
     form = bag().dags["lakemark__orders__reset"].params
     assert (form["accept"], form.get_param("accept").schema["items"]["enum"]) == ([], ["quarantine", "target"])
+
+
+def test_forms_ask_what_sinks_get_where_there_are_sinks(bag, tmp_path: Path) -> None:
+    pipeline_file(tmp_path, "alone")
+    pipeline_file(tmp_path, "orders", sinks={"out": {"kafka": {"topic": "out"}}})
+    dags = bag().dags
+    for kind in ("backfill", "reset", "savepoint"):
+        assert "sinks" not in dags[f"lakemark__alone__{kind}"].params
+        form = dags[f"lakemark__orders__{kind}"].params
+        assert deliver_of({}) is deliver_of(form) is None
+        choices = form.get_param("sinks").schema["enum"]
+        assert [deliver_of({"sinks": choice}) for choice in choices] == [None, "skip", "refuse"]
 
 
 def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_other(bag, tmp_path: Path) -> None:

@@ -1,13 +1,19 @@
-"""What a sink gets of a restore: the difference; nothing; or nothing until a person decides."""
+"""What a sink gets of a restore, of records that are read again, and of a backfill: what changes; nothing; or nothing
+until a person decides."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
-from tests.support.delivered import deliverer, stream_of
+from tests.support import stream as streams
+from tests.support.batches import batch
+from tests.support.delivered import TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import PostgresServer
 from tests.support.without_kafka import command
 
@@ -35,3 +41,50 @@ def test_a_restore_says_what_sinks_get(
     assert deliverer(stream).deliver() is not None
     del stream.changes[1:]
     assert postgres.held() == (stream.rows if deliver == "again" else before)
+
+
+def told(number: int, deliver: str) -> Batch:
+    """A batch whose plan says what sinks get of it."""
+    return replace(batch(number), deliver=deliver)
+
+
+@pytest.mark.parametrize("mode", ["follow", "two_phase"])
+def test_a_batch_that_sinks_shall_not_get_moves_only_their_progress(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch, **{**TWO_PHASE, "mode": mode})
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    before = postgres.held()
+    monkeypatch.setattr(streams, "batch", partial(told, deliver="skip"))
+    stream.land()
+    done = deliverer(stream).deliver()
+    assert done is not None and done.progress is not None
+    assert postgres.held() == before != stream.rows
+    assert done.progress.version == 2
+    assert postgres.prepared() == []
+
+
+@pytest.mark.parametrize("mode", ["follow", "two_phase"])
+def test_a_batch_that_waits_for_a_decision_goes_nowhere_by_itself(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch, **{**TWO_PHASE, "mode": mode})
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    before = postgres.held()
+    monkeypatch.setattr(streams, "batch", partial(told, deliver="refuse"))
+    if mode == "two_phase":  # which stops the pipeline, as its advice says: a pause lets it go on
+        with pytest.raises(TerminalError, match=r"waits for your decision.*sinks pause p app"):
+            stream.land()
+        assert command("sinks", "pause", "p", "app", "--reason", "a test").returncode == 0
+    stream.land()
+    if mode == "two_phase":
+        assert command("sinks", "resume", "p", "app", "--reason", "a test").returncode == 0
+    with pytest.raises(TerminalError, match="waits for your decision"):
+        deliverer(stream).deliver()
+    assert command("sinks", "skip", "p", "app", "--reason", "a test").returncode == 0
+    assert deliverer(stream).deliver() is not None
+    assert postgres.held() == before != stream.rows

@@ -17,7 +17,7 @@ from include.pipeline_file import find_pipeline
 from include.protocol.errors import TerminalError
 from include.protocol.reading_began import reading_began
 from include.savepoints.beginning import add_file
-from include.savepoints.renaming import renamed
+from include.savepoints.renaming import renamed, with_section
 from include.settings import Settings
 from tests.support.hand_made import known_to_commands
 from tests.support.saved import saved
@@ -126,6 +126,36 @@ transform: {references: {eu: lake://silver/orders_eu}}
     assert found.startswith("# orders, and orders_eu\nname: new  # the name\n")
     with pytest.raises(TerminalError, match="cannot be made"):
         renamed(text, "order", "new")
+
+
+MINE = """name: p
+sinks:
+  app:
+    postgresql: {table: orders}  # the application's
+
+  # a note
+  log: {kafka: {topic: t}}
+target: {table: lake://p}
+"""
+
+
+@pytest.mark.parametrize(
+    ("theirs", "found"),
+    [
+        ("name: q\nsinks: {x: {}}\ntarget: {}\n", "name: q\ntarget: {}\n" + MINE[8:-26]),
+        ("name: q\ntarget: {}  # all\n", "name: q\ntarget: {}  # all\n" + MINE[8:-26]),
+        ("name: q\nsinks:\n  x:\n    y: 1", "name: q\n" + MINE[8:-26]),
+    ],
+)
+def test_a_section_is_exchanged_and_nothing_else(theirs: str, found: str) -> None:
+    assert with_section(theirs, "sinks", of=MINE, where="q") == found
+    none = yaml.safe_load(with_section(theirs, "sinks", of="name: p\n", where="q"))
+    assert "sinks" not in none and none["name"] == "q"
+
+
+def test_a_section_in_another_form_is_not_exchanged() -> None:
+    with pytest.raises(TerminalError, match="cannot be exchanged"):
+        with_section('{"name": "q", "sinks": {"x": {}}}', "sinks", of=MINE, where="q")
 
 
 @pytest.mark.parametrize("name", ["../q", "Q", "q__landing", "", "q/r"])

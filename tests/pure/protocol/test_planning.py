@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from include.protocol.batch import Batch
 from include.protocol.errors import OffsetsExpired, TopicRecreated
-from include.protocol.ledger_events import BatchPlanned
+from include.protocol.generations import restart
+from include.protocol.ledger_events import BatchPlanned, Event
 from include.protocol.ledger_fold import fold
+from include.protocol.ledger_rows import from_row, to_row
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import (
     Idle,
@@ -40,6 +45,39 @@ def test_the_first_batch_starts_at_the_earliest_offset() -> None:
     assert ranges_of(plan) == ["t-0[3, 20)"]
     assert plan.batch.batch_id == 0
     assert plan.lag_records == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_sinks_shall_not_get_again_is_in_batches_of_its_own(seed: int) -> None:
+    """Whatever a reset reads again, sinks get nothing of exactly the records that were read before it."""
+    dice = Random(seed)
+    extents = source({("t", part): (0, dice.randrange(1, 40)) for part in range(dice.randrange(1, 4))})
+    events: list[Event] = [*started(extents)]
+    for _ in range(dice.randrange(1, 4)):
+        if isinstance(plan := plan_next("p", fold(events), extents, dice.randrange(1, 20)), NewBatch):
+            events += [BatchPlanned(plan.batch), committed(plan.batch)]
+    before = fold(events)
+    stood = before.committed_offsets
+    origin = dice.choice(["earliest", "committed", dice.randrange(before.committed_through + 1)])
+    events.append(restart("p", before, extents, origin, False, reason="r", started_by="me", deliver="skip"))
+    left, given = {}, {}
+    for turn in range(200):
+        state = fold(events)
+        if turn == 2 and dice.random() < 0.5:  # a generation that only goes on forgets nothing of it
+            events.append(restart("p", state, extents, "committed", False, reason="r", started_by="me"))
+            continue
+        if not isinstance(plan := plan_next("p", state, extents, dice.randrange(1, 9)), NewBatch):
+            break
+        for one in plan.batch.ranges:
+            side = left if plan.batch.deliver == "skip" else given
+            side.setdefault(one.topic_partition, []).extend(range(one.start_offset, one.end_offset))
+        events += [BatchPlanned(Batch.from_json(plan.batch.to_json())), committed(plan.batch)]
+        if dice.random() < 0.3:
+            events = [from_row(to_row(fold(events).snapshot()))]
+    assert isinstance(plan, Idle)
+    for tp, extent in extents.partitions.items():
+        assert given.get(tp, []) == [*range(stood.get(tp, 0), extent.end_offset)]
+        assert all(offset < stood.get(tp, 0) for offset in left.get(tp, []))
 
 
 def test_the_first_batch_may_start_at_the_latest_offset() -> None:
