@@ -12,7 +12,7 @@ from include.examples.payments import Payment, Verdict
 from tests.support.without_kafka import command
 from tests.support.world import World
 
-_ALWAYS = "kafka-to-kafka"
+_ALWAYS = "two-phase-files"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ POINTS = ("sink.taken", "sink.written", "sink.committed")
 MODULES = {"postgresql": postgresql, "mysql": mysql}
 KINDS = {"postgresql": postgresql.PostgresqlSink, "mysql": mysql.MysqlSink}
 FIXTURES = {"postgresql": "postgres", "mysql": "maria"}
+EACH_SERVER = pytest.mark.parametrize(  # `make test` runs a long test on one of them
+    "server", ["postgresql", pytest.param("mysql", marks=pytest.mark.slow)], indirect=True
+)
 
 
 def stream_of(folder: Path, server: SinkServer, patch: pytest.MonkeyPatch, **more: object) -> Stream:

@@ -11,7 +11,7 @@ import pytest
 
 from include.participants.outbox import outbox as outbox_of
 from include.protocol.errors import TerminalError
-from tests.support.delivered import DELIVER, deliverer, stream_of
+from tests.support.delivered import DELIVER, EACH_SERVER, deliverer, stream_of
 from tests.support.hand_made import clean_log
 from tests.support.sink_servers import SinkServer
 from tests.support.stream import Change, Stream
@@ -51,6 +51,7 @@ def test_each_change_is_added_once(
     assert command("audit", "p", "--sinks").returncode in (0, 1)
 
 
+@EACH_SERVER
 @pytest.mark.parametrize("point", ["sink.written", *(pytest.param(p, marks=pytest.mark.slow) for p in _OTHERS)])
 def test_a_delivery_that_is_killed_adds_nothing_twice(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, point: str

@@ -17,7 +17,7 @@ from include.delivery import database
 from include.delivery.contract import Delivery
 from include.delivery.database import DatabaseSink
 from include.protocol.errors import RetryableError
-from tests.support.delivered import DELIVER, KINDS, MODULES, POINTS, deliverer, stream_of
+from tests.support.delivered import DELIVER, EACH_SERVER, KINDS, MODULES, POINTS, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
 from tests.support.without_kafka import COMMAND, command
@@ -39,6 +39,7 @@ def test_a_delivery_that_is_killed_is_ended_by_the_next(
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 @pytest.mark.parametrize("point", ["sink.written", *(pytest.param(p, marks=pytest.mark.slow) for p in _OTHERS)])
 def test_a_delivery_that_was_stopped_loses_the_sink_and_changes_nothing_later(
     tmp_path: Path,
@@ -86,6 +87,7 @@ def test_the_progress_is_compared_before_it_is_set(
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 def test_a_server_that_dies_in_a_delivery_has_all_of_it_or_nothing(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, server: SinkServer
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_lost_answer_is_asked_for(tmp_path: Path, server: SinkServer, monkeypa
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 @pytest.mark.parametrize(
     ("guarantee", "point", "right"),
     [

@@ -18,7 +18,7 @@ from include.delivery import database
 from include.lake.table_log import TableLog
 from include.protocol.errors import RetryableError
 from include.protocol.two_phase import Prepared
-from tests.support.delivered import TWO_PHASE, deliverer, stream_of
+from tests.support.delivered import EACH_SERVER, TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
 from tests.support.stream import Stream, attempt, process, some
@@ -79,6 +79,7 @@ def test_a_delivery_ends_what_a_killed_attempt_has_prepared(
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 def test_an_attempt_that_wakes_up_after_its_transaction_was_rolled_back_and_lands_loses_nothing(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen]
 ) -> None:
@@ -102,6 +103,7 @@ def test_an_attempt_that_wakes_up_after_its_transaction_was_rolled_back_and_land
     assert server.held() == stream.rows and server.prepared() == []
 
 
+@EACH_SERVER
 @pytest.mark.parametrize("point", [*_EARLY, "sink.prepared", pytest.param("sink.landed", marks=pytest.mark.slow)])
 def test_an_attempt_that_another_one_has_overtaken_changes_nothing_when_it_wakes_up(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen], point: str
@@ -124,6 +126,7 @@ def test_an_attempt_that_another_one_has_overtaken_changes_nothing_when_it_wakes
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 def test_a_sink_that_is_away_stops_the_batch_before_it_lands_and_a_pause_lets_it_go_on(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_sink_that_is_away_stops_the_batch_before_it_lands_and_a_pause_lets_it
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 def test_a_server_that_dies_with_a_prepared_transaction_keeps_it(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +163,7 @@ def test_a_server_that_dies_with_a_prepared_transaction_keeps_it(
     assert server.held() == stream.rows and server.prepared() == []
 
 
+@EACH_SERVER
 def test_a_server_that_freezes_before_the_end_holds_nobody_up(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import yaml
 from deltalake import DeltaTable
 
 from include.protocol.errors import TerminalError
-from tests.support.delivered import TWO_PHASE, deliverer, stream_of
+from tests.support.delivered import EACH_SERVER, TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import PostgresServer, SinkServer, free_port
 from tests.support.stream import attempt, process, some
 from tests.support.without_kafka import command
@@ -60,6 +60,7 @@ def test_prepared_transactions_of_others_are_left_alone(
         server.end_prepared(name if is_xa else f"'{name}'", "ROLLBACK")
 
 
+@EACH_SERVER
 def test_a_transaction_that_an_administrator_has_rolled_back_is_delivered_from_the_log(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_transaction_that_an_administrator_has_rolled_back_is_delivered_from_t
     assert server.held() == stream.rows
 
 
+@EACH_SERVER
 def test_a_transaction_that_an_administrator_has_committed_without_its_point_is_found(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_what_another_user_has_prepared_is_told_with_the_statement_that_ends_it(
     assert postgres.held() == stream.rows and postgres.prepared() == []
 
 
+@EACH_SERVER
 def test_a_sink_that_is_taken_out_of_the_file_is_told_until_nothing_is_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_sink_that_is_taken_out_of_the_file_is_told_until_nothing_is_prepared(
     assert server.prepared() == []
 
 
+@EACH_SERVER
 def test_a_server_that_is_away_hides_no_other(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_server_that_is_away_hides_no_other(
     assert "app: " in found.stdout and "which has not landed" in found.stdout
 
 
+@EACH_SERVER
 def test_a_mode_that_changes_leaves_nothing_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +179,7 @@ def test_a_mode_that_changes_leaves_nothing_prepared(
     assert server.held() == stream.rows and server.prepared() == []
 
 
+@EACH_SERVER
 def test_a_section_that_names_its_table_otherwise_leaves_nothing_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +193,7 @@ def test_a_section_that_names_its_table_otherwise_leaves_nothing_prepared(
     assert server.prepared() == []
 
 
+@EACH_SERVER
 def test_a_batch_that_somebody_has_committed_by_hand_is_found_behind_foreign_commits(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

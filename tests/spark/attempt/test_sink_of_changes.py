@@ -85,6 +85,7 @@ def test_each_change_comes_once_and_in_order_by_either_engine(
     assert world.lakemark("audit", pipeline.name, "--deep", "--sinks").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_batch_that_was_killed_between_its_changes_and_its_point_comes_once(
     world: World, postgres: PostgresServer
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_batch_that_was_killed_between_its_changes_and_its_point_comes_once(
     assert added(postgres) == expected([first, second])
 
 
+@pytest.mark.slow
 def test_a_sink_that_is_added_later_gets_what_comes(world: World, postgres: PostgresServer) -> None:
     pipeline = world.pipeline(world.topic(), change=DELETES)
     send(world, pipeline, batch_of(0))
