@@ -10,7 +10,7 @@ from include.lake.delta_tables import open_table
 from include.lake.table_log import TableLog
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import sink_columns
-from include.pipeline_file.tables import Tables
+from include.pipeline_file.tables import Tables, table_uri
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -30,7 +30,8 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
     if sink.what == "changes":  # its rows are no table's
         return
     columns = sink_columns(pipeline, sink)
-    found, uri = held(pipeline, name, columns), Tables.of(settings, pipeline).target
+    found, tables = held(pipeline, name, columns), Tables.of(settings, pipeline)
+    uri = tables.target if sink.route is None else table_uri(settings, sink.route)
     if found is None or found.version is None:
         return
     log = TableLog.open(uri)

@@ -7,6 +7,7 @@ from include.lake.ledger import Ledger
 from include.participants.catalog import Catalog
 from include.participants.heads import heads_of
 from include.participants.outbox import CHANGES
+from include.participants.participant import POINT
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.errors import LedgerBehindTarget, TargetBehindLedger
@@ -26,7 +27,7 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         TableDamaged: see there.
     """
     catalog = Catalog.of(pipeline)
-    if name in (catalog.point.name, CHANGES) and _a_sink_waits(settings, pipeline):
+    if _a_sink_waits(settings, pipeline, name):
         return True
     if name == catalog.point.name:
         return False
@@ -39,5 +40,10 @@ def are_needed(settings: Settings, pipeline: Pipeline, name: str) -> bool:
         return True
 
 
-def _a_sink_waits(settings: Settings, pipeline: Pipeline) -> bool:
-    return any(Deliverer(settings, pipeline, one.sink).lacks_commits() for one in Catalog.of(pipeline).after)
+def _a_sink_waits(settings: Settings, pipeline: Pipeline, table: str) -> bool:
+    """Whether a sink still has to get commits that are in files of a table. Args: table: the participant's name."""
+    for name, sink in pipeline.sinks.items():
+        reads = {"rows": (POINT,), "changes": (POINT, CHANGES), "route": (sink.route,)}[sink.what]
+        if table in reads and Deliverer(settings, pipeline, name).lacks_commits():
+            return True
+    return False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from include.control.followed import Followed
 from include.delivery.contract import Pending
 from include.delivery.net_changes import NetChanges, logged_changes, net_changes
 from include.lake.delta_tables import arrow_schema
@@ -17,15 +18,13 @@ from include.lake.row_changes import RowChanges
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
-from include.participants.outbox import CHANGES, change_order
+from include.participants.outbox import change_order
 from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
 from include.pipeline_file.sinks import Sink
-from include.protocol.commit_metadata import CommitMetadata
-from include.protocol.deliveries import AGAIN, Commit, Fill, Follow, Leave, due, standing_at
+from include.protocol.deliveries import Commit, Fill, Follow, Leave, due, standing_at
 from include.protocol.errors import TerminalError
-from include.protocol.participants import NOWHERE
 from include.protocol.progress import Progress
 from include.protocol.sink_shape import SinkShape, verify_goes_on
 from include.settings import Settings
@@ -55,31 +54,44 @@ class SinkFeed:
             "goes on with what comes"
         )
 
-    def target(self) -> TableLog | None:
-        """The log that the sink follows, as it is now; None: there is no such table yet. Raises TableDamaged."""
-        return TableLog.open(self._uri)
+    def target(self) -> Followed | None:
+        """The table that the sink follows, as it is now; None: nothing has landed there yet. Raises TableDamaged."""
+        if (point := TableLog.open(self._uri)) is None:
+            return None
+        name = self.pipeline.name
+        if (route := self._section.route) is None:
+            return Followed.point(point, name)
+        log = TableLog.open(self.table)
+        return None if log is None else Followed.route(point, log, name, route)
+
+    @property
+    def table(self) -> LakeUri:
+        """Where the table lies whose rows the sink gets."""
+        if (route := self._section.route) is None:
+            return self._uri
+        return next(p.uri(self.settings) for p in Catalog.of(self.pipeline).before if p.name == route)
 
     def has_landed(self, pending: Pending) -> bool:
         """Whether the target's log holds the commit that a transaction was prepared for. Raises TableDamaged."""
         return pending.prepared.has_landed(commit_id(self._uri, pending.prepared.version))
 
-    def due(self, target: TableLog, progress: Progress | None) -> Follow | Fill | Leave:
+    def due(self, target: Followed, progress: Progress | None) -> Follow | Fill | Leave:
         """What the sink still has to get. Args: progress: where it stands. Raises TerminalError: see `due`."""
         seen = progress.version if progress is not None and progress.table_id == target.table_id else -1
         return due(
             progress,
             target.table_id,
             target.version,
-            self._commits(target),
-            reaches_back=target.reaches_back_to(seen),
+            target.commits(),
+            reaches_back=target.log.reaches_back_to(seen),
             begin=self._section.begins,
             where=self.where,
             anew=self.anew,
         )
 
-    def all_of(self, target: TableLog) -> Fill:
+    def all_of(self, target: Followed) -> Fill:
         """The whole table, as it is. Also where a sink stands that gets nothing of it."""
-        return Fill(standing_at(target.table_id, target.version, self._commits(target)))
+        return Fill(standing_at(target.table_id, target.version, target.commits()))
 
     def verify_shape(self, progress: Progress) -> None:
         """Raises TerminalError: see `verify_goes_on`."""
@@ -91,11 +103,14 @@ class SinkFeed:
         return replace(progress, shape=self._shape.dumps())
 
     @contextmanager
-    def rows_of(self, target: TableLog, commit: Commit, content: bytes | None = None) -> Iterator[NetChanges | None]:
+    def rows_of(
+        self, target: Followed, commit: Commit, found: Progress | None, content: bytes | None = None
+    ) -> Iterator[NetChanges | None]:
         """What a commit changes, for as long as the context lasts; None: no row.
 
         Args:
-            content: what the commit says, if it is only about to follow the log's newest one; None: it is there.
+            found: where the sink stands. content: what the commit says, if it is only about to follow the log's newest
+                one; None: it is there.
 
         Raises:
             TerminalError: log clean-up has removed it, or VACUUM its files. RetryableError: see `net_changes`.
@@ -105,9 +120,10 @@ class SinkFeed:
                 yield accepted
             return
         if content is not None:
-            changes: RowChanges | None = RowChanges.that_come(target, content, self.anew)
+            changes: RowChanges | None = RowChanges.that_come(target.log, content, self.anew)
         else:
-            changes = RowChanges.between(target, commit.version - 1, commit.version, self.anew)
+            since = commit.version - 1 if self._section.route is None else -1 if found is None else found.version
+            changes = RowChanges.between(target.log, since, commit.version, self.anew)
         if changes is None:
             raise self._gone(commit.version)
         if changes.is_empty:
@@ -117,7 +133,7 @@ class SinkFeed:
                 yield net
 
     @contextmanager
-    def rows_at(self, target: TableLog, version: int) -> Iterator[NetChanges]:
+    def rows_at(self, target: Followed, version: int) -> Iterator[NetChanges]:
         """All rows of a version. Raises as `rows_of`."""
         if self._section.what == "changes":
             raise TerminalError(
@@ -178,20 +194,6 @@ class SinkFeed:
             action=self.anew,
         )
 
-    def _commits(self, target: TableLog) -> Iterator[Commit]:
-        for entry in target.newest_entries(self.pipeline.name, None):
-            metadata = entry.landed.metadata if entry.landed is not None else None
-            if metadata is None:
-                yield Commit(entry.version, deliver=(entry.begun and entry.begun.deliver) or AGAIN)
-            else:
-                yield Commit(
-                    entry.version,
-                    metadata.batch.key,
-                    metadata.attempt_id,
-                    deliver=metadata.batch.deliver or AGAIN,
-                    has_accepted=_has_accepted(metadata),
-                )
-
     @property
     def _columns(self) -> tuple[SinkColumn, ...]:
         return tuple(sink_columns(self.pipeline, self._section))
@@ -200,11 +202,3 @@ class SinkFeed:
     def _shape(self) -> SinkShape:
         columns = {column.name: ".".join(column.path) for column in self._columns}
         return SinkShape(self._section.place.in_words, columns)
-
-
-def _has_accepted(metadata: CommitMetadata) -> bool:
-    """Whether the table of accepted changes was there when a batch landed. A chunk's commit does not say it."""
-    if metadata.positions is None:
-        return True
-    stands = metadata.positions.get(CHANGES, NOWHERE)
-    return stands.version is not None and not stands.left_out

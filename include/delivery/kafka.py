@@ -19,6 +19,7 @@ from itertools import chain
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from include.delivery.contract import Delivery
+from include.delivery.kafka_topics import verify_keeps
 from include.delivery.sink_topic import SinkTopic
 from include.delivery.trouble import outcome_unknown, overtaken, refuses, taken_by, unreachable
 from include.fault_points import fault_point
@@ -81,6 +82,8 @@ class KafkaSink:
     def progress(self) -> Progress | None:
         with _errors_of(self.topic):
             self._stands = _newest(self.topic)
+            if self._stands is None:
+                verify_keeps(self.topic)
         return self._stands
 
     def deliver(self, delivery: Delivery) -> int:

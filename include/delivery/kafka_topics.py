@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from include.delivery.sink_topic import SinkTopic
 from include.delivery.trouble import unreachable
+from include.protocol.errors import TerminalError
 from include.sources.kafka_options import librdkafka_options
 
 _SECONDS = 30.0
+_LIMITS = ("retention.ms", "retention.bytes")  # of a topic whose old records are deleted; -1: none
 _OF_PROGRESS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
 
 
@@ -38,11 +40,35 @@ def make(topic: SinkTopic, wanted: list[NewTopic]) -> None:
         raise unreachable(topic.where, error.args[0].str()) from error
 
 
+def verify_keeps(topic: SinkTopic) -> None:
+    """Checks that the topic of progress keeps its newest record for good.
+
+    Raises:
+        TerminalError: it does not. KafkaException: Kafka does not answer, or does not say it to this user.
+    """
+    admin = _admin(topic)  # it must live until it has answered
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.progress_topic)
+    [asked] = admin.describe_configs([resource], request_timeout=_SECONDS).values()
+    found = {name: entry.value for name, entry in asked.result().items()}
+    forgets = {name: value for name, value in found.items() if name in _LIMITS and value != "-1"}
+    if "delete" in str(found["cleanup.policy"]) and forgets:
+        name, sink = topic.pipeline, topic.name
+        told = ", ".join(f"{key} {value}" for key, value in forgets.items())
+        raise TerminalError(
+            what="the topic of a sink's progress would forget it, and all would be delivered again",
+            where=f"{topic.where}, topic {topic.progress_topic}",
+            expected="cleanup.policy=compact",
+            found=f"cleanup.policy={found['cleanup.policy']}, {told}; and it holds no progress now",
+            action=f"run `{_tool('kafka-configs.sh', topic)} --alter --topic {topic.progress_topic} "
+            "--add-config cleanup.policy=compact`. If the sink has never got anything, that is all. If it has, "
+            f"`lakemark sinks skip {name} {sink} --all --reason ...` goes on with what comes",
+        )
+
+
 def as_commands(topic: SinkTopic, wanted: list[NewTopic]) -> list[str]:
     """The same for an administrator, by Kafka's own tool."""
-    servers = f"--bootstrap-server {topic.bootstrap_servers}"
     return [
-        f"kafka-topics.sh {servers} --create --topic {one.topic}"
+        f"{_tool('kafka-topics.sh', topic)} --create --topic {one.topic}"
         + (f" --partitions {one.num_partitions}" if one.num_partitions > 0 else "")
         + "".join(f" --config {name}={value}" for name, value in (one.config or {}).items())
         for one in wanted
@@ -51,13 +77,18 @@ def as_commands(topic: SinkTopic, wanted: list[NewTopic]) -> list[str]:
 
 def rights(topic: SinkTopic) -> list[str]:
     """The rights of who delivers, by Kafka's own tool."""
-    tool = f"kafka-acls.sh --bootstrap-server {topic.bootstrap_servers} --add --allow-principal User:WHO"
+    tool = f"{_tool('kafka-acls.sh', topic)} --add --allow-principal User:WHO"
     return [
         f"{tool} --operation Write --operation Describe --topic {topic.topic}",
-        f"{tool} --operation Write --operation Read --operation Describe --topic {topic.progress_topic}",
+        f"{tool} --operation Write --operation Read --operation Describe --operation DescribeConfigs "
+        f"--topic {topic.progress_topic}",
         f"{tool} --operation Write --operation Describe --transactional-id {topic.transactional_id}",
         f"{tool} --operation Read --group {topic.transactional_id}.progress",
     ]
+
+
+def _tool(name: str, topic: SinkTopic) -> str:
+    return f"{name} --bootstrap-server {topic.bootstrap_servers}"
 
 
 def _admin(topic: SinkTopic) -> AdminClient:

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from include.control.deliveries import Deliverer
-from include.lake.table_log import TableLog
+from include.control.sink_feed import SinkFeed
 from include.pipeline_file import Pipeline
-from include.pipeline_file.tables import Tables
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.sinks import SinkStanding
@@ -63,7 +62,7 @@ def facts_of(settings: Settings, pipeline: Pipeline, name: str) -> SinkFacts:
     sink, deliverer = pipeline.sinks[name], Deliverer(settings, pipeline, name)
     standing, lag, untold = deliverer.standing, None, None
     try:
-        lag = lag_of(settings, pipeline, standing)
+        lag = lag_of(deliverer.feed, standing)
     except LakemarkError as error:
         untold = str(error)
     return SinkFacts(
@@ -79,17 +78,17 @@ def facts_of(settings: Settings, pipeline: Pipeline, name: str) -> SinkFacts:
     )
 
 
-def lag_of(settings: Settings, pipeline: Pipeline, standing: SinkStanding) -> SinkLag:
+def lag_of(feed: SinkFeed, standing: SinkStanding) -> SinkLag:
     """What a sink lacks that stands there. Raises TableDamaged: see `TableLog.open`."""
-    target = TableLog.open(Tables.of(settings, pipeline).target)
+    target = feed.target()
     if target is None:
         return SinkLag(0, 0, 0.0)
     progress = standing.progress
     seen = progress.version if progress is not None and progress.table_id == target.table_id else -1
     waiting = [
         entry.landed
-        for entry in target.newest_entries(pipeline.name, target.version - seen)
-        if entry.landed is not None
+        for entry in target.log.newest_entries(feed.pipeline.name, target.log.version - seen)
+        if entry.landed is not None and entry.version <= target.version
     ]
     if not waiting:
         return SinkLag(0, 0, 0.0)

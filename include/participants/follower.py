@@ -46,14 +46,15 @@ def _because(pipeline: Pipeline, name: str, sink: Sink) -> str:
             "rows by primary key, then the progress: a delivery that is killed in between comes again, and changes "
             "nothing; readers may see a part of it"
         )
+    of = "the target" if sink.route is None else sink.route
     match sink.guarantee:
         case "exactly_once":
             readers = "; readers must be read_committed: others see records of aborted transactions"
             return (
-                "each commit of the target in one transaction with its progress, which is compared first"
+                f"each commit of {of} in one transaction with its progress, which is compared first"
                 f"{readers if sink.kafka is not None else ''}"
             )
         case "at_least_once":
-            return "each commit of the target, then its progress: a delivery that is killed in between comes again"
+            return f"each commit of {of}, then its progress: a delivery that is killed in between comes again"
         case "at_most_once":
-            return "the progress first, then the commit of the target: a delivery that is killed in between is lost"
+            return f"the progress first, then the commit of {of}: a delivery that is killed in between is lost"

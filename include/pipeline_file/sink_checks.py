@@ -66,7 +66,7 @@ def _tables_differ(declared: Declaration) -> Iterator[Problem]:
             yield Problem(f"sinks.{name}.{sink.system}", "a table that no other sink writes", f"that of {other}")
 
 
-@reads({"sinks", "change", *COLUMNS})
+@reads({"sinks", "change", "target.routes", *COLUMNS})
 def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
     for name, sink in declared.sinks.items():
         kinds = _DELETES.get(sink.system, ())
@@ -79,6 +79,7 @@ def _systems_can_do_it(declared: Declaration) -> Iterator[Problem]:
         yield from _of_upserts(name, sink)
         yield from _of_own_tables(name, sink)
         yield from _of_changes(name, sink, declared)
+        yield from _of_routes(name, sink, declared)
         if sink.files is not None and sink.guarantee != "exactly_once":
             yield Problem(f"sinks.{name}.guarantee", "exactly_once: one file publishes a delivery", sink.guarantee)
         if sink.kafka is not None and sink.kafka.key == "string" and len(declared.change.keys) != 1:
@@ -105,6 +106,20 @@ def _of_changes(name: str, sink: Sink, declared: Declaration) -> Iterator[Proble
         )
 
 
+def _of_routes(name: str, sink: Sink, declared: Declaration) -> Iterator[Problem]:
+    if (sink.what == "route") != (sink.route is not None):
+        told = "none" if sink.route is None else sink.route
+        yield Problem(f"sinks.{name}.route", "a route's table with `what: route`, and none without", told)
+    elif sink.route is not None:
+        tables = [route.table for route in declared.target.routes]
+        if sink.route not in tables:
+            allowed = f"one of target.routes: {', '.join(tables) or 'there is none'}{near(sink.route, tables)}"
+            yield Problem(f"sinks.{name}.route", allowed, sink.route)
+        if sink.mode == "two_phase":
+            allowed = "follow, with `what: route`: only the target's commit can be prepared for"
+            yield Problem(f"sinks.{name}.mode", allowed, "two_phase")
+
+
 def _of_own_tables(name: str, sink: Sink) -> Iterator[Problem]:
     if sink.system in ("postgresql", "mysql"):
         table = sink.database.table.rpartition(".")[2].lower()
@@ -118,7 +133,7 @@ def _of_upserts(name: str, sink: Sink) -> Iterator[Problem]:
         return
     if sink.system not in ("postgresql", "mysql"):
         yield Problem(f"sinks.{name}.mode", f"follow: {sink.system} needs no upsert", "upsert")
-    if sink.what != "rows":
+    if sink.what == "changes":
         yield Problem(f"sinks.{name}.what", "rows, with `mode: upsert`: changes have no key", sink.what)
     if sink.guarantee != "exactly_once":
         yield Problem(f"sinks.{name}.guarantee", "nothing, with `mode: upsert`: it says it", sink.guarantee)

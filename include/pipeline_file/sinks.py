@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from include.pipeline_file.section import FILE, NAME, SERVERS, Section, only_address
+from include.pipeline_file.section import FILE, NAME, SERVERS, TABLE, Section, only_address
 from include.pipeline_file.source import ConnectionId, Security
 from include.pipeline_file.variables import FromEnvironment, SecretVariable, Variable
 from include.protocol.guarantees import Level
@@ -139,11 +139,13 @@ class Sink(Section):
     mysql: MysqlDatabase | None = Field(default=None, description="A table of MySQL or MariaDB.")
     files: Folder | None = Field(default=None, description="Files in a folder or an object store.")
     python: UserClass | None = Field(default=None, description="A class of your own.")
-    what: Literal["rows", "changes"] = Field(
+    what: Literal["rows", "changes", "route"] = Field(
         default="rows",
         description="rows: the target's rows, as they become. changes: each accepted change to the target, in order, "
-        "also those that a later one of the same batch replaces; the sink only adds them.",
+        "also those that a later one of the same batch replaces; the sink only adds them. route: the rows of a route's "
+        "table.",
     )
+    route: str | None = Field(default=None, pattern=TABLE, description="With `what: route`: its table, lake://...")
     columns: Mapping[str, str] = Field(
         default={},
         max_length=2_000,

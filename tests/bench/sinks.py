@@ -72,7 +72,7 @@ class Bench:
             assert isinstance(waiting, Follow)
             for commit in waiting.commits:
                 prepared, now = Prepared(commit.version, "bench"), feed.shaped(after(stands, target.table_id, commit))
-                with feed.rows_of(target, commit) as rows:
+                with feed.rows_of(target, commit, stands) as rows:
                     sink.prepare(Delivery(stands, now, rows), prepared)
                 sink.end(prepared, commits=True)
                 stands = now

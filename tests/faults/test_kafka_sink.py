@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from include.control.deliveries import Deliverer
 from include.delivery.creating import create, needed
@@ -194,6 +194,38 @@ def test_advice_for_what_a_sink_lacks_works_word_for_word(
     assert command("sinks", "create", "p", "app", "--run").returncode == 0
     assert command(*DELIVER).returncode == 0
     assert Topic(stack.broker.bootstrap_servers, name).rows() == stream.rows
+
+
+def test_a_topic_of_progress_that_would_forget_it_is_refused_before_all_is_delivered_again(
+    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, topic = stream_of(tmp_path, stack, monkeypatch)
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    name = f"{topic.name}.lakemark-progress"
+    configured(topic, name, {"cleanup.policy": "delete", "retention.ms": "60000"})
+    admin = AdminClient({"bootstrap.servers": topic.servers})
+    [deleted] = admin.delete_records([TopicPartition(name, 0, OFFSET_END)]).values()  # as retention does
+    deleted.result()
+    stream.land()
+    with pytest.raises(TerminalError, match="would forget it") as failure:
+        deliverer(stream).deliver()
+    assert f"--alter --topic {name} --add-config cleanup.policy=compact`" in failure.value.action
+    configured(topic, name, {"cleanup.policy": "compact"})
+    assert command("sinks", "skip", "p", "app", "--all", "--reason", "it has them").returncode == 0
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    assert_each_once_and_in_order(stream, topic.read())
+    assert {record.version for record in topic.read()} == {0, 2}
+
+
+def configured(topic: Topic, name: str, values: dict[str, str]) -> None:
+    """Sets a topic's configuration, as `kafka-configs.sh` does."""
+    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in values.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": topic.servers})
+    [done] = admin.incremental_alter_configs([resource]).values()
+    done.result()
 
 
 def test_a_topic_has_one_writer(tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 import pytest
@@ -30,6 +30,7 @@ from include.protocol.errors import OutcomeUnknownError, RetryableError
 from tests.faults.test_kafka_sink import Topic
 from tests.local.delivery.test_files_and_classes import rows_in
 from tests.support.lossy_link import LossyLink, lossy_link
+from tests.support.sink_broker import sink_broker
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import end
 from tests.support.stream import Change, Stream, attempt, process, some
@@ -40,8 +41,16 @@ DELIVER = ("sinks", "deliver", "p", "app")
 POINTS = ("sink.taken", "sink.written", "sink.committed")
 TOGETHER = ("sink.taken", "sink.written", "sink.prepared", "sink.prepared", "sink.landed", "sink.landed")
 FAULTS = 70  # of each kind of sink, in the slow test
-KINDS = ("postgresql", "mysql", "kafka", "files", "postgresql two_phase", "mysql two_phase")
+KINDS = ("postgresql", "mysql", "broker", "files", "postgresql two_phase", "mysql two_phase")
 Rows = list[tuple[int, int, str | None]]
+
+
+class Server(Protocol):
+    """What a test does to the server of a sink."""
+
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+    def freeze(self, frozen: bool = True) -> None: ...
 
 
 @dataclass
@@ -51,7 +60,7 @@ class Attacked:
     stream: Stream
     held: Callable[[], Rows]
     dice: Random
-    server: SinkServer | None = None
+    server: Server | None = None
     link: LossyLink | None = None
     zombies: list[subprocess.Popen] = field(default_factory=list)
     states: list[Rows] = field(default_factory=list)  # after each batch
@@ -167,7 +176,7 @@ class AttackedTogether(Attacked):
 
     def end(self) -> None:
         super().end()
-        assert self.server is not None and self.server.prepared() == [], self.told
+        assert isinstance(self.server, SinkServer) and self.server.prepared() == [], self.told
 
     def _landed(self) -> bool:
         try:
@@ -199,15 +208,25 @@ def attacked(kind: str, folder: Path, request: pytest.FixtureRequest, patch: pyt
                 yield attacked_(stream, server.held, dice, server, link)
         case "kafka":
             stack: Stack = request.getfixturevalue("stack")
-            topic = Topic(stack.broker.bootstrap_servers, f"out-{os.getpid()}-{dice.randrange(10**6)}")
-            place = {"bootstrap_servers": topic.servers, "topic": topic.name, "transaction_seconds": 20}
-            stream = Stream.of(folder, patch, app={"kafka": place, **more})
-            create(stream.coordinator.pipeline, "app", needed(stream.coordinator.pipeline, "app"))
-            yield Attacked(stream, topic.rows, dice)
+            yield delivering_to(stack.broker.bootstrap_servers, stack.broker.bootstrap_servers, folder, patch, dice)
+        case "broker":
+            with sink_broker(folder / "broker") as broker:
+                case = delivering_to(broker.by_link, broker.servers, folder, patch, dice)
+                case.server, case.link = broker, broker.link
+                yield case
         case _:
             out = folder / "out"
             stream = Stream.of(folder, patch, app={"files": {"path": str(out)}, **more})
             yield Attacked(stream, lambda: rows_in(out) if out.exists() else [], dice)
+
+
+def delivering_to(servers: str, readers: str, folder: Path, patch: pytest.MonkeyPatch, dice: Random) -> Attacked:
+    """A stream with a topic. Args: servers: as deliveries find them. readers: as readers do."""
+    topic = Topic(readers, f"out-{os.getpid()}-{dice.randrange(10**6)}")
+    place = {"bootstrap_servers": servers, "topic": topic.name, "transaction_seconds": 20}
+    stream = Stream.of(folder, patch, app={"kafka": place, "begin": "start"})
+    create(stream.coordinator.pipeline, "app", needed(stream.coordinator.pipeline, "app"))
+    return Attacked(stream, topic.rows, dice)
 
 
 @contextmanager

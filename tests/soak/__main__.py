@@ -30,6 +30,7 @@ from tests.soak.faults import KINDS, can_suffer, kinds_on
 from tests.soak.victim import Victim
 from tests.soak.victims import VICTIMS, victim_of
 from tests.support.lossy_store import LossyStore
+from tests.support.sink_servers import PostgresServer, postgres_server
 
 CHECK_EVERY = 25  # rounds
 
@@ -50,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
     with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder, ExitStack() as up:
         stack, store = _services(up, Path(folder) / "services", options.lake)
-        verdict = _soak(Path(folder), stack, store, random.Random(options.seed), options)
+        postgres = up.enter_context(postgres_server(max_prepared_transactions="10"))
+        verdict = _soak(Path(folder), stack, store, postgres, random.Random(options.seed), options)
     print("the verdict: " + ("every table is the oracle's" if verdict else f"WRONG; to replay: {again}"), flush=True)
     return 0 if verdict else 1
 
@@ -65,11 +67,16 @@ def _services(up: ExitStack, home: Path, lake: str) -> tuple[Stack, LossyStore |
 
 
 def _soak(
-    folder: Path, stack: Stack, store: LossyStore | None, chance: random.Random, options: argparse.Namespace
+    folder: Path,
+    stack: Stack,
+    store: LossyStore | None,
+    postgres: PostgresServer,
+    chance: random.Random,
+    options: argparse.Namespace,
 ) -> bool:
     world, kinds = world_in(folder, stack, options.lake), kinds_on(options.lake)
     per_round = options.records_per_round
-    victims = [victim_of(world, stack, store, n, chance, per_round) for n in range(options.pipelines)]
+    victims = [victim_of(world, stack, store, n, chance, per_round, postgres) for n in range(options.pipelines)]
     injected: Counter[tuple[str, str]] = Counter()
     deck = _deck(chance, [*kinds], options.kinds)
     began = time.monotonic()

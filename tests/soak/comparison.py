@@ -54,6 +54,11 @@ def is_right(victim: Victim, deep: bool) -> bool:
 def _differences(victim: Victim) -> Iterator[Difference]:
     expected, tables = victim.expected, victim.tables
     rows = dict(zip(("target", "route"), expected.rows(), strict=False))
+    for name, outlet in victim.outlets.items():
+        held, right = outlet.held(), rows["route" if outlet.section.get("what") == "route" else "target"]
+        if outlet.keeps and name in victim.renewed:
+            held = {key: row for key, row in held.items() if key in right}
+        yield Difference(f"sink {name}", len(right), _unequal(held, right))
     for role, table in tables.items():
         match role:
             case "quarantine":

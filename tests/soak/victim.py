@@ -17,6 +17,7 @@ from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.settings import MergeEngine
 from tests.soak.load import Expected, changes
+from tests.soak.sinks import Outlet
 from tests.support.advice import advised
 from tests.support.lossy_store import LossyStore
 from tests.support.readers import opened
@@ -59,8 +60,10 @@ class Victim:
     keys: int  # of its changes: from 0 up to this
     forgets: bool  # Kafka may lose records of its topic
     store: LossyStore | None  # its lake's; None: a local lake
+    outlets: dict[str, Outlet]  # its sinks, by name
     is_whole: bool = True  # what it reads from still holds all that was ever sent
     rejected: list[str] = field(default_factory=list)  # names that its suite sets aside
+    renewed: set[str] = field(default_factory=set)  # sinks that have got the table as it is
     engines: Counter[str] = field(default_factory=Counter)  # of its runs
 
     @property
@@ -138,8 +141,25 @@ class Victim:
             process = self.start("run", self.pipeline.name, "--until-caught-up")
             said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
             if process.returncode == 0:
-                return
+                break
             assert left, said
+            self.deliver()  # one that moves with the lake may stop it
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Brings all sinks up. Where a delivery fails, it types the first command that the error gives."""
+        for _ in range(_ERRORS_MAX if self.outlets else 0):
+            done = self.world.lakemark("sinks", "deliver", self.pipeline.name)
+            if done.returncode == 0:
+                return
+            for told in advised(done.stderr, self.pipeline)[:1]:
+                self._typed(told)
+        assert not self.outlets, f"what the errors of deliveries say leads nowhere: {done.stderr}"
+
+    def _typed(self, told: list[str]) -> subprocess.CompletedProcess[str]:
+        """A command that an error gives."""
+        self.renewed |= {*told} & {*self.outlets} if "--snapshot" in told else set()
+        return self.world.lakemark(*told)
 
     def do_as_told(self) -> list[str]:
         """Runs until caught up. For every error on the way it types the first command that the error gives; if that is
@@ -153,7 +173,7 @@ class Victim:
             met.append(error["error"])
             told = advised(error["action"], self.pipeline)
             while told:
-                followed = self.world.lakemark(*told[0])
+                followed = self._typed(told[0])
                 if followed.returncode == 0:
                     break
                 told = advised(followed.stderr, self.pipeline)

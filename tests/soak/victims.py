@@ -7,8 +7,10 @@ from typing import Any
 
 from include.installation.stack import Stack
 from tests.soak.load import Expected
+from tests.soak.sinks import outlets_of
 from tests.soak.victim import PARTITIONS, Victim
 from tests.support.lossy_store import LossyStore
+from tests.support.sink_servers import PostgresServer
 from tests.support.world import World
 
 VICTIMS = 5
@@ -23,9 +25,10 @@ def victim_of(
     number: int,
     chance: random.Random,
     records_per_round: int,
+    postgres: PostgresServer,
 ) -> Victim:
     """A landing; a clustered table with an archive and a history beside it; one whose tombstones are purged; one whose
-    keys move; a history."""
+    keys move; a history. All but the last have a sink."""
     name = f"soak_{number}"
     source: dict[str, Any] = {"limits": {"records_per_batch_max": _BATCHES * records_per_round}}
     change: dict[str, Any] = {"delete_when": "op = 'd'"}
@@ -46,9 +49,15 @@ def victim_of(
         case 4:
             change["history"] = "scd2"
     world.write_suite(name, [{"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "id"}}])
+    outlets = outlets_of(number, name, world.settings.pipelines.parent, stack.broker.bootstrap_servers, postgres)
+    if outlets:
+        others["sinks"] = {name: {"begin": "start", **outlet.section} for name, outlet in outlets.items()}
     pipeline = world.pipeline(
         world.topic(PARTITIONS), name, source=source, change=change, target=target, quality={"suite": name}, **others
     )
+    if outlets:
+        made = world.lakemark("sinks", "create", name, "--run")
+        assert made.returncode == 0, made.stderr
     return Victim(
         world,
         stack,
@@ -58,4 +67,5 @@ def victim_of(
         keys=4 * records_per_round,
         forgets=number not in (2, 4),
         store=store,
+        outlets=outlets,
     )

@@ -70,18 +70,21 @@ class Stream:
         patch: pytest.MonkeyPatch,
         ddl: str = DDL,
         schema: pa.Schema = SCHEMA,
+        target: dict[str, Any] | None = None,
         **sinks: dict[str, Any],
     ) -> Stream:
-        """A pipeline without batches, which commands know, too. Args: ddl, schema: of its rows. sinks: section `sinks`
+        """A pipeline without batches, which commands know, too. Args: ddl, schema: of its rows. target, sinks: sections
         of its file."""
         source = {"bootstrap_servers": "k:1", "topics": ["t"], "schema": ddl}
         change = {"keys": ["id"], "order_by": ["seq"]}
-        coordinator = known_to_commands(
-            coordinator_of(folder, source=source, change=change, sinks=sinks), folder, patch
-        )
-        files_at(coordinator.tables.target).make_folder(coordinator.tables.target)
-        told = {"delta.enableDeletionVectors": "true"}
-        DeltaTable.create(str(coordinator.tables.target), schema, configuration=told)
+        sections = {
+            "source": source,
+            "change": change,
+            "sinks": sinks,
+            **({} if target is None else {"target": target}),
+        }
+        coordinator = known_to_commands(coordinator_of(folder, **sections), folder, patch)
+        made(coordinator.tables.target, schema)
         coordinator.ledger.append(lambda state: [begun_with(batch(0))])
         return cls(coordinator)
 
@@ -124,24 +127,42 @@ class Stream:
         return of
 
 
-def attempt(coordinator: Coordinator, number: int, changes: list[Change], attempt_id: str) -> None:
-    """Lands a batch, unless it has landed, with the sinks that move with it: as an attempt does without Spark."""
+def made(uri: LakeUri, schema: pa.Schema = SCHEMA) -> LakeUri:
+    """A new table there."""
+    files_at(uri).make_folder(uri)
+    DeltaTable.create(str(uri), schema, configuration={"delta.enableDeletionVectors": "true"})
+    return uri
+
+
+def attempt(
+    coordinator: Coordinator,
+    number: int,
+    changes: list[Change],
+    attempt_id: str,
+    stands: dict[str, Position] | None = None,
+) -> None:
+    """Lands a batch, unless it has landed, with the sinks that move with it: as an attempt does without Spark. Args:
+    stands: where it has left the tables before the point."""
     of, uri = batch(number), coordinator.tables.target
     together = TwoPhase(coordinator.settings, coordinator.pipeline, uri, of, attempt_id, by="test", say=print)
     together.get_ready()
-    said = replace(landed(of).metadata, positions={}, attempt_id=attempt_id).dumps()
+    said = replace(landed(of).metadata, positions=stands or {}, attempt_id=attempt_id).dumps()
     for outbox in outbox_of(coordinator.pipeline):
         version = _accept(outbox.uri(coordinator.settings), changes, of, said)
         stands = {outbox.name: Position(*of.key, 0, version=version)}
         said = replace(landed(of).metadata, positions=stands, attempt_id=attempt_id).dumps()
+    with suppress(MarkerIsThereError):
+        land(Snapshot.of(uri), upsert(changes), Marker(of.app_id, of.batch_id), said, create=together.create)
+
+
+def upsert(changes: list[Change]) -> Upsert:
+    """What a batch's changes do to a table."""
     newest = {c.id: c for c in sorted(changes, key=lambda c: c.seq)}
     rows = [
         {"id": c.id, "seq": c.seq, "name": c.name, "_lakemark": {"deleted": c.deletes, "offset": n}}
         for n, c in enumerate(newest.values())
     ]
-    upsert = Upsert(pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True)
-    with suppress(MarkerIsThereError):
-        land(Snapshot.of(uri), upsert, Marker(of.app_id, of.batch_id), said, create=together.create)
+    return Upsert(pa.Table.from_pylist(rows, SCHEMA), ("id",), ((("seq",),),), ("_lakemark", "offset"), again=True)
 
 
 def some(dice: Random, batch_id: int, number: int = 20) -> list[Change]:

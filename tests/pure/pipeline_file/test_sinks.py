@@ -69,6 +69,9 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
         ),
         ({"postgresql": DATABASE, "what": "changes", "begin": "snapshot"}, "start or now, with `what: changes`"),
         ({"mysql": {**DATABASE, "binary_log": "accepted"}}, "nothing, with `mode: follow`"),
+        ({"postgresql": DATABASE, "what": "route"}, "a route's table with `what: route`, and none without"),
+        ({"postgresql": DATABASE, "route": "lake://a/b"}, "a route's table with `what: route`, and none without"),
+        ({"postgresql": DATABASE, "what": "route", "route": "lake://a/b"}, "one of target.routes: there is none"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(tmp_path: Path, sink: dict[str, Any], told: str) -> None:
