@@ -16,7 +16,7 @@ from include.protocol.guarantees import Level
 SINKS_MAX = 20
 SYSTEMS = ("kafka", "postgresql", "mysql", "files", "python")
 HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
-# One or two plain names. Statements quote each, and a server's own limit of their length counts (`validate --sinks`).
+# One or two plain names. Statements quote each. A limit of their length that a server has itself, it says.
 SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
 
 TOPIC = r"^[A-Za-z0-9._\-]{1,200}$"  # as Kafka allows names, shorter by what Lakemark adds

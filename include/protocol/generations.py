@@ -115,8 +115,8 @@ def rebuild(
 
     Args:
         landed: the commit that the target's marker names, if Delta's log clean-up has left it.
-        begun: how `generation` began, as the previous generation's fence records it. Used only if no batch of it has
-            landed.
+        begun: how `generation` began, as the previous generation's fence records it. If a batch of it has landed, that
+            one says the offsets.
         offsets_of_rows: one past the highest offset among the rows of that generation, by partition. This is never
             beyond what was applied. At worst some records are read again, and changes are order-proof (I9).
     """
@@ -130,6 +130,7 @@ def rebuild(
             origin="commit metadata",
             reason=reason,
             started_by=started_by,
+            told=begun.told if begun is not None else {},
         )
     if begun is not None:
         return replace(begun, generation=generation + 1, origin="commit metadata", reason=reason, started_by=started_by)

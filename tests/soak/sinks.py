@@ -45,7 +45,8 @@ def outlets_of(number: int, name: str, folder: Path, servers: str, postgres: Pos
         case 3:
             topic = Topic(servers, f"{name}-out")
             place = {"kafka": {"bootstrap_servers": servers, "topic": topic.name, "transaction_seconds": 60}}
-            of_route = {"postgresql": {**postgres.address, "table": f"{name}_b"}, "what": "route"}
+            of_route = {"postgresql": {**postgres.address, "table": f"{name}_b"}}
+            of_route |= {"what": "route", "route": f"lake://silver/{name}_b"}
             return {
                 "onward": Outlet(place, lambda: _in_topic(topic), keeps=True),
                 "routed": Outlet(
