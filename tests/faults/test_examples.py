@@ -12,12 +12,9 @@ from include.examples.payments import Payment, Verdict
 from tests.support.without_kafka import command
 from tests.support.world import World
 
-_ALWAYS = "two-phase-files"
 
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == _ALWAYS else pytest.mark.slow) for name in EXAMPLES]
-)
+@pytest.mark.slow  # half a minute each; what they judge by has its own tests here
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_ends_as_it_must(world: World, tmp_path: Path, name: str) -> None:
     said: list[str] = []
     assert EXAMPLES[name].run(lab_in(world.settings, tmp_path / "lab", said.append)), "\n".join(said)

@@ -25,10 +25,18 @@ from tests.support.world import World, read_table
 QUICK = ("beside", "routes")
 
 
+_QUICK_OF_A_TABLE = 2
+
+
 def kinds(*others: Any) -> list[Any]:
-    """The names of MADE, each with other parameters. Those that are not QUICK are slow."""
+    """The names of MADE, each with other parameters. All are slow but the first ones of each table of QUICK."""
     found = others or tuple((name,) for name in MADE)
-    return [pytest.param(*those, marks=() if those[0] in QUICK else pytest.mark.slow) for those in found]
+    before = [sum(other[:2] == those[:2] for other in found[:n]) for n, those in enumerate(found)]
+    quick = [those[0] in QUICK and number < _QUICK_OF_A_TABLE for those, number in zip(found, before, strict=True)]
+    return [
+        pytest.param(*those, marks=() if is_quick else pytest.mark.slow)
+        for those, is_quick in zip(found, quick, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
