@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from include.delivery.contract import Delivery
@@ -151,10 +153,16 @@ class KafkaSink:
         progress, number = delivery.now, 0
         of = f"{self.topic.pipeline}/{progress.generation}/{progress.batch_id}/"
         written, removed = [self.topic.key, self.topic.value], [self.topic.key, self.topic.value_of_removed]
-        for batch in chain(changes.rows(written), changes.keys(removed)):
+        topic, produce, reported = self.topic.topic, self.producer.produce, self._reported
+        for batch in _one_ahead(chain(changes.rows(written), changes.keys(removed))):
             for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                self._produce(self.topic.topic, value, key, [(_HEADER, f"{of}{number}")])
+                headers = [(_HEADER, f"{of}{number}")]
                 number += 1
+                try:
+                    produce(topic, value, key, _BY_KEY, headers=headers, on_delivery=reported)
+                except BufferError:
+                    self._wait_for_room()
+                    self._produce(topic, value, key, headers=headers)
         return number
 
     def _send_progress(self, now: Progress) -> None:
@@ -168,15 +176,28 @@ class KafkaSink:
     ) -> None:
         try:
             self.producer.produce(topic, value, key, partition, headers=headers, on_delivery=self._reported)
-        except BufferError:  # the broker is slower than this loop
-            self.producer.poll(_FULL_SECONDS)
-            if self._failed:
-                raise KafkaException(self._failed[0]) from None
+        except BufferError:
+            self._wait_for_room()
             self._produce(topic, value, key, headers=headers, partition=partition)
+
+    def _wait_for_room(self) -> None:
+        """The client holds as many records as it may: the broker is slower than what sends them."""
+        self.producer.poll(_FULL_SECONDS)
+        if self._failed:
+            raise KafkaException(self._failed[0])
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same; the next one is made while the caller works on one."""
+    with ThreadPoolExecutor(1) as maker:
+        coming = maker.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = maker.submit(next, batches, None)
+            yield batch
 
 
 def _newest(topic: SinkTopic) -> Progress | None:
