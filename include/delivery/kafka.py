@@ -155,9 +155,9 @@ class KafkaSink:
         written, removed = [self.topic.key, self.topic.value], [self.topic.key, self.topic.value_of_removed]
         topic, produce, reported = self.topic.topic, self.producer.produce, self._reported
         for batch in _one_ahead(chain(changes.rows(written), changes.keys(removed))):
-            for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                headers = [(_HEADER, f"{of}{number}")]
-                number += 1
+            places = [[(_HEADER, f"{of}{place}")] for place in range(number, number + batch.num_rows)]
+            number += batch.num_rows
+            for key, value, headers in zip(*(column.to_pylist() for column in batch.columns), places, strict=True):
                 try:
                     produce(topic, value, key, _BY_KEY, headers=headers, on_delivery=reported)
                 except BufferError:

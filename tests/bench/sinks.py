@@ -34,6 +34,7 @@ from tests.conftest import stack_in
 from tests.support.sink_servers import MariaServer, PostgresServer, maria_server, postgres_server
 from tests.support.stream import SCHEMA, Stream
 
+Message = tuple[str, str, list[tuple[str, str]]]  # key, value, headers
 _SIZES = (1_000, 1_000_000)
 
 
@@ -115,21 +116,22 @@ def plain_mysql(server: MariaServer, file: Path) -> None:
         connection.commit()
 
 
-def plain_kafka(servers: str, topic: str, messages: list[tuple[str, str]]) -> None:
+def plain_kafka(servers: str, topic: str, messages: list[Message]) -> None:
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20, "enable.idempotence": True})
-    for key, value in messages:
+    for key, value, headers in messages:
         while True:
             try:
-                producer.produce(topic, value=value, key=key)
+                producer.produce(topic, value=value, key=key, headers=headers)
                 break
             except BufferError:
                 producer.poll(0.5)
     producer.flush(120)
 
 
-def messages_of(rows: pa.Table) -> list[tuple[str, str]]:
-    named = rows.drop_columns(["_lakemark"]).to_pylist()
-    return [(json.dumps({"id": row["id"]}), json.dumps(row)) for row in named]
+def messages_of(rows: pa.Table) -> list[Message]:
+    """The same records as a delivery sends."""
+    named = enumerate(rows.drop_columns(["_lakemark"]).to_pylist())
+    return [(json.dumps({"id": row["id"]}), json.dumps(row), [("lakemark", f"p/1/1/{n}")]) for n, row in named]
 
 
 @contextmanager

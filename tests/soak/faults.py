@@ -76,6 +76,10 @@ def can_suffer(kind: str, victim: Victim) -> bool:
             return victim.purges
         case "target lost after a reset":
             return victim.is_whole
+        case "killed at sink.prepared" | "killed at sink.landed":
+            return victim.moves_together
+    if kind.startswith("killed at sink."):
+        return bool(victim.outlets)
     hurt = next((role for role in ROLES if kind in (*_done_to(role),)), None)
     return hurt is None or hurt in victim.tables
 

@@ -78,6 +78,11 @@ class Victim:
         return {"kind": "a", "old_id": None} if self.expected.moves else {}
 
     @property
+    def moves_together(self) -> bool:
+        """Whether a sink moves with its target."""
+        return any(sink.mode == "two_phase" for sink in self.pipeline.sinks.values())
+
+    @property
     def purges(self) -> bool:
         return self.pipeline.maintenance.purge_tombstones_after_days is not None
 
