@@ -75,6 +75,18 @@ def test_files_hold_what_the_table_holds(tmp_path: Path, monkeypatch: pytest.Mon
     assert rows_in(out) == stream.rows
 
 
+def test_a_ledger_that_cannot_be_read_says_nothing_about_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _ = files_of(tmp_path, monkeypatch)
+    stream.land()
+    for data in Path(str(stream.coordinator.ledger.uri)).glob("*.parquet"):
+        data.write_bytes(b"no parquet")
+    done = command("validate", "p")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning: what the ledger knows of sinks cannot be read" in done.stdout
+
+
 @pytest.mark.parametrize("point", POINTS)
 def test_files_of_a_delivery_that_was_killed_or_stopped_are_no_part_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zombies: list[subprocess.Popen], point: str
