@@ -30,20 +30,20 @@ from include.protocol.json_data import JsonObject
 from include.sources.kafka_options import librdkafka_options
 from include.sources.logins import database_login
 
-Rows = dict[tuple[Any, ...], tuple[Any, ...]]  # by key: all values, in the order of the columns
+Values = tuple[Any, ...]  # of a row, in the order of the columns
+Rows = dict[Values, Values]  # by key
 _SECONDS = 60.0
 
 
 class Held(NamedTuple):
     """What a sink holds."""
 
-    version: int | None  # of the target, by its own progress; None: it has got nothing yet
-    rows: Rows
+    version: int | None  # of the table, by its own progress; None: it has got nothing yet
+    rows: list[Values]
 
 
-def expected(table: OpenedTable, columns: Sequence[SinkColumn], seen: str, without_nul: bool) -> Rows:
-    """The rows that a sink must hold. Args: table: the target at the sink's version. seen: SQL condition for rows that
-    readers should see."""
+def in_the_lake(table: OpenedTable, columns: Sequence[SinkColumn], seen: str, without_nul: bool) -> list[Values]:
+    """What a table holds for a sink. Args: table: at the sink's version. seen: SQL condition for its rows."""
     values = [
         f"{sql_name(LINEAGE)}['{column.path[1]}']" if column.path[0] == LINEAGE else sql_name(column.path[0])
         for column in columns
@@ -52,7 +52,13 @@ def expected(table: OpenedTable, columns: Sequence[SinkColumn], seen: str, witho
     condition = seen.replace(f"{LINEAGE}.deleted", f"{LINEAGE}['deleted']")
     rows = query(table, f"select {names} from t where {condition}")
     plain = [_plain_of(column.type, without_nul) for column in columns]
-    return _by_key(([row[f"c{n}"] for n in range(len(columns))] for row in rows), columns, plain)
+    return _plainly(([row[f"c{n}"] for n in range(len(columns))] for row in rows), plain)
+
+
+def by_key(rows: Iterable[Values], columns: Sequence[SinkColumn]) -> Rows:
+    """Rows by the values of their keys."""
+    places = [place for place, column in enumerate(columns) if column.is_key]
+    return {tuple(values[place] for place in places): values for values in rows}
 
 
 def held(pipeline: Pipeline, name: str, columns: Sequence[SinkColumn]) -> Held | None:
@@ -91,7 +97,7 @@ def _of_postgresql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[
         with connection.cursor("rows") as cursor:
             rows = cursor.execute(_select(sink, columns, '"').encode())
             version = None if found is None else int(found[0])
-            return Held(version, _by_key(rows, columns, [_plain_of(c.type, True) for c in columns]))
+            return Held(version, _plainly(rows, [_plain_of(c.type, True) for c in columns]))
 
 
 def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
@@ -114,12 +120,12 @@ def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
         )
         found = list(cursor.fetchall())
         cursor.execute(_select(sink, columns, "`"))
-        rows = _by_key(cursor.fetchall_unbuffered(), columns, [_plain_of(c.type, False) for c in columns])
+        rows = _plainly(cursor.fetchall_unbuffered(), [_plain_of(c.type, False) for c in columns])
         return Held(int(found[0][0]) if found else None, rows)
 
 
 def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
-    """The last record of each key, as a reader sees it that reads all of the topic."""
+    """The last record of each key, as a reader sees it that reads all of the topic; of changes, all records."""
     place = sink.topic if sink.topic.bootstrap_servers is not None else pipeline.source
     options = {"group.id": "lakemark-audit", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer({**librdkafka_options(place), **options, "enable.auto.commit": False})  # type: ignore[arg-type]
@@ -127,14 +133,16 @@ def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
         version = None
         for _, value in _records(consumer, f"{sink.topic.topic}.lakemark-progress"):
             version = int(json.loads(value or b"{}")["version"])
-        newest: dict[bytes, JsonObject | None] = {}
-        for key, value in _records(consumer, sink.topic.topic):
-            newest[key] = None if value is None else json.loads(value, parse_float=Decimal)
+        newest: dict[object, JsonObject | None] = {}
+        for number, (key, value) in enumerate(_records(consumer, sink.topic.topic)):
+            told = None if value is None else json.loads(value, parse_float=Decimal)
+            newest[number if sink.what == "changes" else key] = told
     finally:
         consumer.close()
-    rows = (row for row in newest.values() if row is not None and not row.get("lakemark_deleted", False))
+    hides = sink.what != "changes"  # of those a delete is a change
+    rows = (row for row in newest.values() if row is not None and not (hides and row.get("lakemark_deleted", False)))
     values = ([row[column.name] for column in columns] for row in rows)
-    return Held(version, _by_key(values, columns, [_of_json(column.type) for column in columns]))
+    return Held(version, _plainly(values, [_of_json(column.type) for column in columns]))
 
 
 def _records(consumer: Consumer, topic: str) -> Iterable[tuple[bytes, bytes | None]]:
@@ -166,14 +174,10 @@ def _quoted(name: str, quote: str) -> str:
     return quote + name.replace(quote, quote * 2) + quote
 
 
-def _by_key(
-    rows: Iterable[Sequence[Any]], columns: Sequence[SinkColumn], plain: Sequence[Callable[[Any], Any]]
-) -> Rows:
-    found: Rows = {}
-    for row in rows:
-        values = tuple(None if value is None else make(value) for value, make in zip(row, plain, strict=True))
-        found[tuple(value for value, column in zip(values, columns, strict=True) if column.is_key)] = values
-    return found
+def _plainly(rows: Iterable[Sequence[Any]], plain: Sequence[Callable[[Any], Any]]) -> list[Values]:
+    return [
+        tuple(None if value is None else make(value) for value, make in zip(row, plain, strict=True)) for row in rows
+    ]
 
 
 def _plain_of(type_: str, without_nul: bool) -> Callable[[Any], Any]:
