@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 _home = tempfile.mkdtemp(prefix="lakemark-airflow-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ |= {
     "AIRFLOW_HOME": _home,
     "AIRFLOW__CORE__PLUGINS_FOLDER": str(Path(__file__).resolve().parents[3] / "plugins"),
