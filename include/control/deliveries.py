@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from include.control.followed import Followed
 from include.control.sink_feed import SinkFeed
 from include.delivery.contract import Delivery, TwoPhaseSink, WriteAheadSink
-from include.delivery.net_changes import NetChanges
 from include.delivery.opening import taken
 from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
-from include.protocol.deliveries import REFUSE, SKIP, Commit, Fill, Follow, Leave, after, refused
+from include.protocol.deliveries import SKIP, Commit, Fill, Follow, Leave, after
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
@@ -189,25 +187,10 @@ class Deliverer:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
         before = done.deliveries
         for commit in commits:
-            with self.rows_for(target, commit, done.progress) as rows:
+            with self.feed.rows_of(target, commit, done.progress) as rows:
                 if rows is not None or commit.batch is not None or commit.deliver == SKIP:
                     self._put(sink, Delivery(done.progress, after(done.progress, target.table_id, commit), rows), done)
         return done.deliveries > before
-
-    @contextmanager
-    def rows_for(
-        self, target: Followed, commit: Commit, found: Progress | None, content: bytes | None = None
-    ) -> Iterator[NetChanges | None]:
-        """What the sink gets of a commit. Args, Raises: see `SinkFeed.rows_of`; and TerminalError: a person has to
-        decide first."""
-        if commit.deliver == REFUSE:
-            skip = f"lakemark sinks skip {self.pipeline.name} {self.name} --reason ..."
-            raise refused(self.feed.where, commit, skip, self.feed.anew)
-        if commit.deliver == SKIP:
-            yield None
-            return
-        with self.feed.rows_of(target, commit, found, content) as rows:
-            yield rows
 
     def _fill(self, sink: WriteAheadSink, target: Followed, done: Delivered, now: Progress) -> None:
         self.say(f"{self.feed.where}: delivers the table as it is, {now.in_words}")

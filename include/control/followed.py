@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from include.lake.delta_tables import OpenedTable
-from include.lake.log_entry import LogEntry
+from include.lake.log_entry import LogEntry, fence_before
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.outbox import CHANGES
@@ -103,7 +103,7 @@ def _of_entry(log: TableLog, entry: LogEntry, pipeline: str, table: str) -> Comm
         return None if version is None else _of_batch(version, metadata)
     if entry.begun is None:
         return None
-    version = _fenced(log, pipeline, entry.begun.generation)
+    version = fence_before(log.newest_entries(pipeline, None), entry.begun.generation)
     return None if version is None else Commit(version, deliver=entry.begun.deliver or AGAIN)
 
 
@@ -120,9 +120,3 @@ def _left_by(log: TableLog, metadata: CommitMetadata, table: str) -> int | None:
         return metadata.positions.get(table, NOWHERE).version
     landed = log.landed(metadata.batch)
     return None if landed is None else landed.table_version
-
-
-def _fenced(log: TableLog, pipeline: str, generation: int) -> int | None:
-    """The version of the fence with which a generation began there."""
-    entries = log.newest_entries(pipeline, None)
-    return next((e.version for e in entries if e.begun is not None and e.begun.generation == generation), None)

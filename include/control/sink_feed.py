@@ -23,7 +23,8 @@ from include.participants.outbox import outbox as outbox_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
 from include.pipeline_file.sinks import Sink
-from include.protocol.deliveries import Commit, Fill, Follow, Leave, due, standing_at
+from include.pipeline_file.tables import table_uri
+from include.protocol.deliveries import REFUSE, SKIP, Commit, Fill, Follow, Leave, due, refused, standing_at
 from include.protocol.errors import TerminalError
 from include.protocol.progress import Progress
 from include.protocol.sink_shape import SinkShape, verify_goes_on
@@ -61,15 +62,8 @@ class SinkFeed:
         name = self.pipeline.name
         if (route := self._section.route) is None:
             return Followed.point(point, name)
-        log = TableLog.open(self.table)
+        log = TableLog.open(table_uri(self.settings, route))
         return None if log is None else Followed.route(point, log, name, route)
-
-    @property
-    def table(self) -> LakeUri:
-        """Where the table lies whose rows the sink gets."""
-        if (route := self._section.route) is None:
-            return self._uri
-        return next(p.uri(self.settings) for p in Catalog.of(self.pipeline).before if p.name == route)
 
     def has_landed(self, pending: Pending) -> bool:
         """Whether the target's log holds the commit that a transaction was prepared for. Raises TableDamaged."""
@@ -106,15 +100,22 @@ class SinkFeed:
     def rows_of(
         self, target: Followed, commit: Commit, found: Progress | None, content: bytes | None = None
     ) -> Iterator[NetChanges | None]:
-        """What a commit changes, for as long as the context lasts; None: no row.
+        """What the sink gets of a commit, for as long as the context lasts; None: no row.
 
         Args:
             found: where the sink stands. content: what the commit says, if it is only about to follow the log's newest
                 one; None: it is there.
 
         Raises:
-            TerminalError: log clean-up has removed it, or VACUUM its files. RetryableError: see `net_changes`.
+            TerminalError: a person has to decide first; or log clean-up has removed it, or VACUUM its files.
+            RetryableError: see `net_changes`.
         """
+        if commit.deliver == REFUSE:
+            skip = f"lakemark sinks skip {self.pipeline.name} {self.name} --reason ..."
+            raise refused(self.where, commit, skip, self.anew)
+        if commit.deliver == SKIP:
+            yield None
+            return
         if self._section.what == "changes":
             with self._accepted(commit) as accepted:
                 yield accepted

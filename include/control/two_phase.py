@@ -136,7 +136,7 @@ class TwoPhase:
         verify_lacks(done.progress, self.batch.key, where=deliverer.feed.where, anew=deliverer.feed.anew)
         commit = Commit(prepared.version, self.batch.key, self.attempt_id, deliver=self.batch.deliver or AGAIN)
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
-        with deliverer.rows_for(target, commit, done.progress, content) as rows:
+        with deliverer.feed.rows_of(target, commit, done.progress, content) as rows:
             changed = sink.prepare(Delivery(done.progress, now, rows), prepared)
         return _Ready(deliverer, sink, now=now, rows=changed, done=done)
 

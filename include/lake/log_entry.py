@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -54,3 +55,9 @@ class LogEntry:
 def moment(entry: JsonObject) -> str:
     """When a commit was made: ISO 8601, UTC. Args: entry: its `commitInfo`."""
     return datetime.fromtimestamp(entry["timestamp"] / 1000, UTC).isoformat()
+
+
+def fence_before(entries: Iterable[LogEntry], generation: int) -> int | None:
+    """The version that the fence made with which a generation began; None if there is no such fence. Args: entries: of
+    a table's log, as it tells them of the pipeline."""
+    return next((e.version for e in entries if e.begun is not None and e.begun.generation == generation), None)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from include.fault_points import fault_point
 from include.lake.delta_tables import OpenedTable, commit_markers
+from include.lake.log_entry import fence_before
 from include.lake.table_log import TableLog
 from include.lake.uri import LakeUri
 from include.participants.bringing_back import BringBack
@@ -46,9 +47,9 @@ def stands_after(settings: Settings, pipeline: Pipeline, started: GenerationStar
         position = (started.positions or {}).get(participant.name, NOWHERE)
         if position.version is not None:
             log = TableLog.open(participant.uri(settings))
-            entries = [] if log is None else [*log.newest_entries(pipeline.name, None)]
-            fences = (e.version for e in entries if e.begun is not None and e.begun.generation == started.generation)
-            if (version := next(fences, None)) is None:
+            entries = [] if log is None else log.newest_entries(pipeline.name, None)
+            version = fence_before(entries, started.generation)
+            if version is None:
                 return replace(started, positions=None)
             position = replace(position, version=version)
         found[participant.name] = position

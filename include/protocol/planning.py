@@ -143,9 +143,9 @@ def plan_next(
     starts = next_offsets(pipeline, state, source)
     lags = {tp: source.partitions[tp].end_offset - offset for tp, offset in starts.items()}
     # A batch has either records that were read before, of which sinks get nothing, or others.
-    again = {tp: min(state.told.get(tp, 0) - offset, lags[tp]) for tp, offset in starts.items()}
-    is_again = any(lag > 0 for lag in again.values())
-    takes = share_by_lag({tp: max(lag, 0) for tp, lag in again.items()} if is_again else lags, offsets_max)
+    again = {tp: max(0, min(state.told.get(tp, 0) - offset, lags[tp])) for tp, offset in starts.items()}
+    is_again = any(again.values())
+    takes = share_by_lag(again if is_again else lags, offsets_max)
     ranges = tuple(OffsetRange(*tp, starts[tp], starts[tp] + take) for tp, take in sorted(takes.items()) if take)
     if not ranges and not mends:
         return Idle()
