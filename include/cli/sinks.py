@@ -29,6 +29,7 @@ from include.settings import Settings
 if TYPE_CHECKING:
     from include.delivery.contract import Pending
     from include.monitoring.sinks import SinkFacts
+    from include.protocol.errors import LakemarkError
 
 
 def add_sinks_command(commands: Commands) -> None:
@@ -126,8 +127,7 @@ def pending(settings: Settings, options: argparse.Namespace) -> int:
             found = pending_at(settings, pipeline, name)
         except LakemarkError as error:  # of one sink: the others can be asked
             good = False
-            say(f"{type(error).__name__}: {error.in_full}")
-            facts.append({"sink": name, "problem": error.facts()})
+            facts.append(_told(name, error))
             continue
         for one in found:
             has_landed = one.prepared.follows or SinkFeed(settings, pipeline, name).has_landed(one)
@@ -137,6 +137,12 @@ def pending(settings: Settings, options: argparse.Namespace) -> int:
         say(f"warning: {warning}")
     report(options, facts, lines or (["no transaction is pending"] if good else []))
     return 0 if good else 1
+
+
+def _told(sink: str, error: LakemarkError) -> JsonObject:
+    """Says what went wrong with one of several sinks, and returns it as data."""
+    say(f"{type(error).__name__}: {error.in_full}")
+    return {"sink": sink, "problem": error.facts()}
 
 
 def _pending_in_words(pipeline: str, sink: str, one: Pending, has_landed: bool) -> str:
@@ -166,8 +172,7 @@ def deliver(settings: Settings, options: argparse.Namespace) -> int:
             done = deliverer.deliver(as_it_is=options.snapshot)
         except LakemarkError as error:  # of one sink: the others get theirs
             good = False
-            say(f"{type(error).__name__}: {error.in_full}")
-            facts.append({"sink": name, "problem": error.facts()})
+            facts.append(_told(name, error))
             continue
         if done is None:
             lines.append(f"{name}: paused: {deliverer.standing.paused}")

@@ -56,7 +56,6 @@ class Conformance:
     say: Say
     findings: list[str] = field(default_factory=list)
     faults: int = 0
-    _said: IO[bytes] = field(default_factory=tempfile.TemporaryFile, repr=False)  # by the newest process
     _zombies: list[tuple[Given, subprocess.Popen[bytes]]] = field(default_factory=list)
 
     def run(self) -> None:
@@ -99,26 +98,29 @@ class Conformance:
         for turn in range(5):
             fault = self.dice.choice(self._kinds_of_faults) if turn < 4 else "none"
             self.faults += fault != "none"
-            self._tried(given, fault)
+            said = self._tried(given, fault)
             if fault in SIGNALS:
                 self._verify_waits(given)
             if self._look(given, f"after a process that was {fault}" if fault != "none" else "after a delivery"):
                 return
             if self.findings:
                 return
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace").strip().splitlines()
-        told = f"a delivery that nothing has disturbed leaves no progress{f': {said[-1]}' if said else ''}"
+        told = f"a delivery that nothing has disturbed leaves no progress{f': {said}' if said else ''}"
         self.findings.append(f"batch {given.number}: {told}")
 
-    def _tried(self, given: Given, fault: str) -> None:
-        """One process that delivers the batch; the fault comes at any moment."""
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115, a process that was stopped has it for longer
+    def _tried(self, given: Given, fault: str) -> str:
+        """One process that delivers the batch; the fault comes at any moment. Returns the last line of its errors."""
+        with tempfile.TemporaryFile() as errors:
+            self._try(given, fault, errors)
+            errors.seek(0)
+            return next(reversed(errors.read().decode(errors="replace").strip().splitlines()), "")
+
+    def _try(self, given: Given, fault: str, errors: IO[bytes]) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "include.delivery.conformance", self._told(given, fault)],
             env={**os.environ, **self.settings.child_environment()},
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=errors,
         )
         assert process.stdout is not None
         process.stdout.readline()  # it begins to deliver

@@ -15,6 +15,7 @@ from tests.support import stream as streams
 from tests.support.batches import batch
 from tests.support.delivered import TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import PostgresServer
+from tests.support.stream import Stream
 from tests.support.without_kafka import command
 
 BACK = ("checkpoint", "restore", "p", "0", "--reason", "a test")
@@ -48,16 +49,24 @@ def told(number: int, deliver: str) -> Batch:
     return replace(batch(number), deliver=deliver)
 
 
+def before_one_that_is_told(
+    folder: Path, postgres: PostgresServer, patch: pytest.MonkeyPatch, mode: str, deliver: str
+) -> Stream:
+    """A stream whose sink has its only batch, and whose later batches say what sinks get of them."""
+    postgres.clear()
+    stream = stream_of(folder, postgres, patch, **{**TWO_PHASE, "mode": mode})
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    patch.setattr(streams, "batch", partial(told, deliver=deliver))
+    return stream
+
+
 @pytest.mark.parametrize("mode", ["follow", "two_phase"])
 def test_a_batch_that_sinks_shall_not_get_moves_only_their_progress(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    postgres.clear()
-    stream = stream_of(tmp_path, postgres, monkeypatch, **{**TWO_PHASE, "mode": mode})
-    stream.land()
-    assert deliverer(stream).deliver() is not None
+    stream = before_one_that_is_told(tmp_path, postgres, monkeypatch, mode=mode, deliver="skip")
     before = postgres.held()
-    monkeypatch.setattr(streams, "batch", partial(told, deliver="skip"))
     stream.land()
     done = deliverer(stream).deliver()
     assert done is not None and done.progress is not None
@@ -70,12 +79,8 @@ def test_a_batch_that_sinks_shall_not_get_moves_only_their_progress(
 def test_a_batch_that_waits_for_a_decision_goes_nowhere_by_itself(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    postgres.clear()
-    stream = stream_of(tmp_path, postgres, monkeypatch, **{**TWO_PHASE, "mode": mode})
-    stream.land()
-    assert deliverer(stream).deliver() is not None
+    stream = before_one_that_is_told(tmp_path, postgres, monkeypatch, mode=mode, deliver="refuse")
     before = postgres.held()
-    monkeypatch.setattr(streams, "batch", partial(told, deliver="refuse"))
     if mode == "two_phase":  # which stops the pipeline, as its advice says: a pause lets it go on
         with pytest.raises(TerminalError, match=r"waits for your decision.*sinks pause p app"):
             stream.land()
