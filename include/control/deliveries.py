@@ -59,7 +59,7 @@ class Deliverer:
     @property
     def feed(self) -> SinkFeed:
         """What the lake has for the sink."""
-        return SinkFeed(self.settings, self.pipeline, self.name)
+        return SinkFeed(self.settings, self.pipeline, self.name, self.say)
 
     @property
     def standing(self) -> SinkStanding:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from include.control.followed import Followed
 from include.delivery.contract import Pending
 from include.delivery.net_changes import NetChanges, logged_changes, net_changes
+from include.delivery.pace import Pace
 from include.lake.delta_tables import arrow_schema
 from include.lake.log_tail import commit_id
 from include.lake.merge.snapshot import Snapshot
@@ -33,11 +35,12 @@ from include.settings import Settings
 
 @dataclass(frozen=True)
 class SinkFeed:
-    """Args: name: the sink's in the pipeline file."""
+    """Args: name: the sink's in the pipeline file. say: tells how far a long delivery is."""
 
     settings: Settings
     pipeline: Pipeline
     name: str
+    say: Callable[[str], None] = field(default=logging.getLogger(__name__).debug, repr=False)
 
     @property
     def where(self) -> str:
@@ -152,7 +155,7 @@ class SinkFeed:
 
     def _net(self, changes: RowChanges, table: pa.Schema) -> AbstractContextManager[NetChanges]:
         """Args: table: the target's columns."""
-        return net_changes(changes, self._columns, table, self.pipeline.seen_by_readers)
+        return net_changes(changes, self._columns, table, self.pipeline.seen_by_readers, pace=self._pace)
 
     @contextmanager
     def _accepted(self, commit: Commit) -> Iterator[NetChanges | None]:
@@ -175,7 +178,9 @@ class SinkFeed:
             raise self._gone(version)
         table = arrow_schema(log.table)
         order = change_order(self.pipeline)
-        with logged_changes(changes, self._columns, table, batch=commit.batch, order=order) as accepted:
+        with logged_changes(
+            changes, self._columns, table, batch=commit.batch, order=order, pace=self._pace
+        ) as accepted:
             yield accepted
 
     @property
@@ -194,6 +199,10 @@ class SinkFeed:
             found="log clean-up has removed it",
             action=self.anew,
         )
+
+    @property
+    def _pace(self) -> Pace:
+        return Pace(self.say, self.where)
 
     @property
     def _columns(self) -> tuple[SinkColumn, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from include.delivery.pace import Pace
 from include.lake.damage import on_one_line
 from include.lake.row_changes import RowChanges
 from include.lake.sql import sql_name, sql_text
@@ -35,6 +36,7 @@ class NetChanges:
     columns: tuple[SinkColumn, ...]
     _database: duckdb.DuckDBPyConnection
     _folder: Path
+    _pace: Pace
     _order: tuple[str, ...] = ()  # of the rows, as SQL; empty: that of their keys
 
     @property
@@ -85,7 +87,7 @@ class NetChanges:
     def _read(self, table: str, expressions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         query = self._query(table, expressions)
         reader: pa.RecordBatchReader = self._database.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
-        yield from reader
+        yield from self._pace.through(reader, "has sent")
 
     def _query(self, table: str, expressions: Sequence[str]) -> str:
         return f"SELECT {', '.join(expressions)} FROM {table} ORDER BY {', '.join(self._order or self._keys)}"
@@ -93,7 +95,7 @@ class NetChanges:
 
 @contextmanager
 def net_changes(
-    changes: RowChanges, columns: Sequence[SinkColumn], table: pa.Schema, seen: str
+    changes: RowChanges, columns: Sequence[SinkColumn], table: pa.Schema, seen: str, pace: Pace
 ) -> Iterator[NetChanges]:
     """The net changes, for as long as the context lasts.
 
@@ -115,7 +117,8 @@ def net_changes(
         of_gone = columns if is_copied else [column for column in columns if column.is_key]
         for name, wanted, rows in (("come", columns, changes.come), ("gone", of_gone, changes.gone)):
             schema = _read_of(table, wanted)
-            database.register("stream", pa.RecordBatchReader.from_batches(schema, rows(schema)))
+            read = pace.through(rows(schema), "has read")
+            database.register("stream", pa.RecordBatchReader.from_batches(schema, read))
             values = ", ".join(_value(column, table) for column in wanted)
             database.execute(f"CREATE TABLE {name} AS SELECT {values} FROM stream WHERE {seen}")
             database.unregister("stream")
@@ -123,12 +126,19 @@ def net_changes(
         without_copies = "EXCEPT ALL SELECT * FROM gone" if is_copied else ""
         database.execute(f"CREATE VIEW written AS SELECT * FROM come {without_copies}")
         database.execute(f"CREATE VIEW removed AS SELECT {keys} FROM gone EXCEPT SELECT {keys} FROM come")
-        yield NetChanges(columns, database, Path(folder))
+        found = NetChanges(columns, database, Path(folder), pace)
+        pace.sends(found.written, found.removed)
+        yield found
 
 
 @contextmanager
 def logged_changes(
-    changes: RowChanges, columns: Sequence[SinkColumn], table: pa.Schema, batch: BatchKey, order: Sequence[str]
+    changes: RowChanges,
+    columns: Sequence[SinkColumn],
+    table: pa.Schema,
+    batch: BatchKey,
+    order: Sequence[str],
+    pace: Pace,
 ) -> Iterator[NetChanges]:
     """The changes of one batch as they were accepted, all of them to write, for as long as the context lasts.
 
@@ -150,7 +160,9 @@ def logged_changes(
         database.execute(f"CREATE TABLE written AS {query}")
         database.unregister("stream")
         database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
-        yield NetChanges(columns, database, Path(folder), ("rowid",))
+        found = NetChanges(columns, database, Path(folder), pace, ("rowid",))
+        pace.sends(found.written, found.removed)
+        yield found
 
 
 @contextmanager
@@ -161,7 +173,7 @@ def given_changes(written: pa.Table, removed: pa.Table, columns: Sequence[SinkCo
             database.register("given", rows)
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
             database.unregister("given")
-        yield NetChanges(tuple(columns), database, Path(folder))
+        yield NetChanges(tuple(columns), database, Path(folder), Pace())
 
 
 @contextmanager

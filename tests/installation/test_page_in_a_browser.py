@@ -77,16 +77,17 @@ def test_in_a_browser(installed: Installed, shown: Pipeline, browser: Browser) -
 
 def test_a_figure_that_is_not_from_now_says_how_old_it_is(shown: Pipeline, browser: Browser) -> None:
     frame = browser.open("shown")
+    present = frame.locator("dl.figures:not(:has(.old))")
+    present.filter(has_text="Lag").wait_for(timeout=30_000)  # a busy machine may show older figures first
     lag = frame.locator("dl.figures div", has_text="Lag")
     assert re.search(r"\d s ago", lag.inner_text())
-    assert frame.locator("dl.figures .old").count() == 0
     browser.page.route("**/lakemark/api/**", lambda route: route.abort())  # as if the API server had gone
     frame.locator("#trouble", has_text="does not answer").wait_for(timeout=20_000)
     for source in ("kafka", "ledger", "quarantine"):
         frame.locator(f'dl.figures [data-figure="{source}"].old').first.wait_for(timeout=30_000)
-    assert re.search(r"1\d s ago|2\d s ago", lag.inner_text())
+    assert re.search(r"[1-9]\d s ago|min ago", lag.inner_text())
     browser.page.unroute("**/lakemark/api/**")
-    frame.locator("dl.figures:not(:has(.old))").wait_for(timeout=30_000)
+    present.wait_for(timeout=30_000)
 
 
 @pytest.mark.slow

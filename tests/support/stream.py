@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -108,9 +109,21 @@ class Stream:
     def land(self, changes: list[Change] | None = None, dice: Random | None = None) -> Batch:
         """Lands the next batch. Args: changes: one per key; None: some, from the dice."""
         number = len(self.changes)
-        changes = changes if changes is not None else some(dice or Random(number), number)
+        changes = changes if changes is not None else self.coming() if dice is None else some(dice, number)
         attempt(self.coordinator, number, changes, "attempt")
         return self.settle(changes)
+
+    def killed_at(self, point: str, attempt_id: str = "first") -> list[Change]:
+        """The next batch's attempt is killed there. Returns the changes that it would have brought."""
+        changes = self.coming()
+        killed = process(len(self.changes), changes, attempt_id, f"{point}=kill")
+        told = killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL, told
+        return changes
+
+    def coming(self) -> list[Change]:
+        """Changes of the next batch."""
+        return some(Random(len(self.changes)), len(self.changes))
 
     def settle(self, changes: list[Change]) -> Batch:
         """Records that the next batch has landed. Args: changes: that it has brought."""

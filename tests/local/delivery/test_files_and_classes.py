@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from include.control.deliveries import Deliverer
+from include.delivery import pace
 from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
 from tests.support.stopped import stopped
@@ -73,6 +75,20 @@ def test_files_hold_what_the_table_holds(tmp_path: Path, monkeypatch: pytest.Mon
         assert rows_in(out) == stream.rows
     assert deliverer(stream).deliver(as_it_is=True) is not None
     assert rows_in(out) == stream.rows
+
+
+def test_a_long_delivery_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "_MANY", 1)
+    stream, _ = files_of(tmp_path, monkeypatch)
+    stream.land([Change(n, 0, "a") for n in range(7)])
+    said: list[str] = []
+    assert replace(deliverer(stream), say=said.append).deliver() is not None
+    assert said[:-1] == [
+        "p, sink app: has read 7 rows so far",
+        "p, sink app: sends 7 rows, and 0 keys to remove",
+        "p, sink app: has sent 7 rows so far",
+    ]
 
 
 def test_a_ledger_that_cannot_be_read_says_nothing_about_the_file(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
-from random import Random
 
 import pytest
 from deltalake import DeltaTable
@@ -21,7 +20,7 @@ from include.protocol.two_phase import Prepared
 from tests.support.delivered import EACH_SERVER, TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
-from tests.support.stream import Stream, attempt, process, some
+from tests.support.stream import Stream, attempt, process
 from tests.support.without_kafka import command
 
 _EARLY = tuple(pytest.param(point, marks=pytest.mark.slow) for point in ("sink.taken", "sink.written"))
@@ -51,10 +50,7 @@ def test_an_attempt_that_is_killed_is_ended_by_the_next(
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    changes = some(Random(1), 1)
-    killed = process(1, changes, "first", f"{point}=kill")
-    told = killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL, told
+    changes = stream.killed_at(point)
     assert landed(stream) == (point == "sink.landed")
     assert len(server.prepared()) == (point in ("sink.prepared", "sink.landed"))
     assert server.held() == stream.rows, "nothing of it is seen yet"
@@ -70,8 +66,7 @@ def test_a_delivery_ends_what_a_killed_attempt_has_prepared(
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    changes = some(Random(1), 1)
-    process(1, changes, "first", f"{point}=kill").communicate(timeout=60)
+    changes = stream.killed_at(point)
     assert deliverer(stream).deliver() is not None
     assert server.prepared() == []
     if point == "sink.landed":
@@ -87,7 +82,7 @@ def test_an_attempt_that_wakes_up_after_its_transaction_was_rolled_back_and_land
     monkeypatch.setattr(database, "STILL_SECONDS", 0.5)
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    changes = some(Random(1), 1)
+    changes = stream.coming()
     zombie = process(1, changes, "first", "sink.prepared=stop")
     zombies.append(zombie)
     stopped(zombie)
@@ -111,7 +106,7 @@ def test_an_attempt_that_another_one_has_overtaken_changes_nothing_when_it_wakes
     monkeypatch.setattr(database, "STILL_SECONDS", 0.5)
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    changes = some(Random(1), 1)
+    changes = stream.coming()
     zombie = process(1, changes, "first", f"{point}=stop")
     zombies.append(zombie)
     stopped(zombie)
@@ -134,7 +129,7 @@ def test_a_sink_that_is_away_stops_the_batch_before_it_lands_and_a_pause_lets_it
     stream.land()
     server.kill()
     try:
-        changes = some(Random(1), 1)
+        changes = stream.coming()
         with pytest.raises(RetryableError, match="a sink does not answer") as failure:
             attempt(stream.coordinator, 1, changes, "first")
         assert "`lakemark sinks pause p app --reason ...` lets the pipeline go on" in failure.value.action
@@ -153,8 +148,7 @@ def test_a_server_that_dies_with_a_prepared_transaction_keeps_it(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.landed")
     server.kill()
     server.start()
     assert len(server.prepared()) == 1

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from deltalake import DeltaTable
 from include.protocol.errors import TerminalError
 from tests.support.delivered import EACH_SERVER, TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import PostgresServer, SinkServer, free_port
-from tests.support.stream import attempt, process, some
+from tests.support.stream import attempt
 from tests.support.without_kafka import command
 
 
@@ -25,12 +24,11 @@ def test_what_is_pending_is_told_with_what_becomes_of_it(
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     assert command("sinks", "pending", "p").stdout == "no transaction is pending\n"
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.prepared=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.prepared")
     told = command("sinks", "pending", "p", "app").stdout
     assert "for version 1 of the target, which has not landed: `lakemark sinks deliver p` rolls it back" in told
     assert command("sinks", "deliver", "p").returncode == 0
-    process(0, changes, "second", "sink.landed=kill").communicate(timeout=60)
+    assert stream.killed_at("sink.landed", "second") == changes
     told = command("sinks", "pending", "p").stdout
     assert "which has landed: `lakemark sinks deliver p` commits it" in told
     assert command("sinks", "deliver", "p").returncode == 0
@@ -65,8 +63,7 @@ def test_a_transaction_that_an_administrator_has_rolled_back_is_delivered_from_t
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.landed")
     end_by_hand(server, "ROLLBACK")
     stream.settle(changes)
     assert deliverer(stream).deliver() is not None
@@ -82,8 +79,7 @@ def test_a_transaction_that_an_administrator_has_committed_without_its_point_is_
     """A heuristic outcome: the sink holds what the lake's log does not explain. Nobody adds to it in silence."""
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    changes = some(Random(1), 1)
-    process(1, changes, "first", "sink.prepared=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.prepared")
     end_by_hand(server, "COMMIT")
     for run in (deliverer(stream).deliver, lambda: attempt(stream.coordinator, 1, changes, "second")):
         with pytest.raises(TerminalError, match="a sink has got what the table's log does not hold"):
@@ -108,8 +104,7 @@ def test_what_another_user_has_prepared_is_told_with_the_statement_that_ends_it(
 ) -> None:
     postgres.clear()
     stream = stream_of(tmp_path, postgres, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.landed")
     postgres.rows("CREATE ROLE another LOGIN")
     postgres.rows("GRANT ALL ON ALL TABLES IN SCHEMA public TO another")
     try:
@@ -133,7 +128,7 @@ def test_a_sink_that_is_taken_out_of_the_file_is_told_until_nothing_is_prepared(
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    process(1, some(Random(1), 1), "first", "sink.prepared=kill").communicate(timeout=60)
+    stream.killed_at("sink.prepared")
     file = tmp_path / "pipelines" / "p.yaml"
     whole = file.read_text()
     file.write_text(json.dumps({**yaml.safe_load(whole), "sinks": {}}))
@@ -155,7 +150,7 @@ def test_a_server_that_is_away_hides_no_other(
     away = {server.system: {**server.address, "port": free_port(), "table": "orders"}, **TWO_PHASE}
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
     stream.land()
-    process(1, some(Random(1), 1), "first", "sink.prepared=kill").communicate(timeout=60)
+    stream.killed_at("sink.prepared")
     file = tmp_path / "pipelines" / "p.yaml"
     told = yaml.safe_load(file.read_text())
     file.write_text(json.dumps({**told, "sinks": {"away": away, **told["sinks"]}}))
@@ -170,8 +165,7 @@ def test_a_mode_that_changes_leaves_nothing_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.landed")
     file = tmp_path / "pipelines" / "p.yaml"
     file.write_text(file.read_text().replace("mode: two_phase", "mode: follow"))
     assert command("sinks", "deliver", "p").returncode == 0
@@ -183,9 +177,8 @@ def test_a_mode_that_changes_leaves_nothing_prepared(
 def test_a_section_that_names_its_table_otherwise_leaves_nothing_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.landed=kill").communicate(timeout=60)
+    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
+    stream.killed_at("sink.landed")
     file = tmp_path / "pipelines" / "p.yaml"
     schema = "public" if server.system == "postgresql" else "lakemark"
     file.write_text(file.read_text().replace("table: orders", f"table: {schema}.orders"))
@@ -198,8 +191,7 @@ def test_a_batch_that_somebody_has_committed_by_hand_is_found_behind_foreign_com
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
-    changes = some(Random(0), 0)
-    process(0, changes, "first", "sink.prepared=kill").communicate(timeout=60)
+    changes = stream.killed_at("sink.prepared")
     end_by_hand(server, "COMMIT")
     DeltaTable(stream.target).alter.set_table_properties({"user.note": "x"}, raise_if_not_exists=False)
     with pytest.raises(TerminalError, match="a sink has got what the table's log does not hold"):

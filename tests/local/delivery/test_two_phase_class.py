@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -13,7 +12,7 @@ from include.protocol.errors import TerminalError
 from include.settings import PROJECT_ROOT
 from include.sinks.two_phase_files import TwoPhaseFiles
 from tests.support.delivered import deliverer
-from tests.support.stream import Stream, attempt, process, some
+from tests.support.stream import Stream, attempt, process
 from tests.support.without_kafka import command
 
 SOURCE = PROJECT_ROOT / "include" / "sinks" / "two_phase_files.py"
@@ -56,10 +55,7 @@ def test_an_attempt_that_is_killed_is_ended_by_the_next(
 ) -> None:
     stream = stream_of(tmp_path, monkeypatch)
     stream.land()
-    changes = some(Random(1), 1)
-    killed = process(1, changes, "first", f"{point}=kill")
-    told = killed.communicate(timeout=60)
-    assert killed.returncode == -signal.SIGKILL, told
+    changes = stream.killed_at(point)
     assert len(pending(tmp_path)) == (point != "sink.written")
     attempt(stream.coordinator, 1, changes, "second")
     stream.settle(changes)
@@ -143,7 +139,7 @@ def test_what_deliveries_have_left_that_were_killed_goes_with_the_next(
 ) -> None:
     stream = stream_of(tmp_path, monkeypatch)
     stream.land()
-    changes = some(Random(1), 1)
+    changes = stream.coming()
     for point in ("sink.written", "sink.prepared"):
         killed = process(1, changes, point, f"{point}=kill")
         assert killed.wait(60) == -signal.SIGKILL
