@@ -160,7 +160,7 @@ def logged_changes(
         database.execute(f"CREATE TABLE written AS {query}")
         database.unregister("stream")
         database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
-        found = NetChanges(columns, database, Path(folder), pace, ("rowid",))
+        found = NetChanges(columns, database, Path(folder), pace, _order=("rowid",))
         pace.sends(found.written, found.removed)
         yield found
 
