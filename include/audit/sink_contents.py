@@ -6,33 +6,32 @@ It shares no code with deliveries: these rows come from another reader of the ta
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import psycopg
 import pymysql
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from pymysql.constants import FIELD_TYPE
 
-from include.lake.delta_tables import OpenedTable, query
+from include.audit.sink_values import ForeignValue, OfText, as_it_is, as_json, plain, without_nul
+from include.lake.damage import on_one_line
+from include.lake.delta_tables import OpenedTable, arrow_schema, query
 from include.lake.sql import sql_name
 from include.pipeline_file import LINEAGE, Pipeline
-from include.pipeline_file.schema_ddl import canonical, fields_of, nested, split
+from include.pipeline_file.schema_ddl import canonical, nested
 from include.pipeline_file.sink_columns import SinkColumn
 from include.pipeline_file.sinks import Sink
 from include.protocol.errors import RetryableError
-from include.protocol.json_data import JsonObject
 from include.sources.kafka_options import librdkafka_options
 from include.sources.logins import database_login
 
 Values = tuple[Any, ...]  # of a row, in the order of the columns
 Rows = dict[Values, Values]  # by key
 _SECONDS = 60.0
+_JSON_OF_POSTGRESQL = (114, 3802)  # json, jsonb: their numbers in `pg_type`
 
 
 class Held(NamedTuple):
@@ -40,19 +39,34 @@ class Held(NamedTuple):
 
     version: int | None  # of the table, by its own progress; None: it has got nothing yet
     rows: list[Values]
+    foreign: list[str]  # what no delivery has written, in words
+    of_texts: Sequence[OfText]  # of the columns: what the system makes of a text
 
 
-def in_the_lake(table: OpenedTable, columns: Sequence[SinkColumn], seen: str, without_nul: bool) -> list[Values]:
-    """What a table holds for a sink. Args: table: at the sink's version. seen: SQL condition for its rows."""
-    values = [
-        f"{sql_name(LINEAGE)}['{column.path[1]}']" if column.path[0] == LINEAGE else sql_name(column.path[0])
-        for column in columns
-    ]
-    names = ", ".join(f"{value} as c{n}" for n, value in enumerate(values))
+class _Read(NamedTuple):
+    """A row that was read. Args: place: where, for people. values: of the columns; None: it is no row at all."""
+
+    place: str
+    values: Sequence[Any] | None
+
+
+def in_the_lake(
+    table: OpenedTable, columns: Sequence[SinkColumn], seen: str, of_texts: Sequence[OfText]
+) -> list[Values]:
+    """What a table holds for a sink. Of a column that it does not have yet every value is null. Args: table: at the
+    sink's version. seen: SQL condition for its rows. of_texts: see `Held`."""
+    there = arrow_schema(table).names
+
+    def value(column: SinkColumn) -> str:
+        if column.path[0] == LINEAGE:
+            return f"{sql_name(LINEAGE)}['{column.path[1]}']"
+        return sql_name(column.path[0]) if column.path[0] in there else "NULL"
+
+    names = ", ".join(f"{value(column)} as c{n}" for n, column in enumerate(columns))
     condition = seen.replace(f"{LINEAGE}.deleted", f"{LINEAGE}['deleted']")
     rows = query(table, f"select {names} from t where {condition}")
-    plain = [_plain_of(column.type, without_nul) for column in columns]
-    return _plainly(([row[f"c{n}"] for n in range(len(columns))] for row in rows), plain)
+    make = [plain(column.type, of_text) for column, of_text in zip(columns, of_texts, strict=True)]
+    return [tuple(one(row[f"c{n}"]) for n, one in enumerate(make)) for row in rows]
 
 
 def by_key(rows: Iterable[Values], columns: Sequence[SinkColumn]) -> Rows:
@@ -75,29 +89,44 @@ def held(pipeline: Pipeline, name: str, columns: Sequence[SinkColumn]) -> Held |
     }
     try:
         return readers[sink.system]() if sink.system in readers else None
-    except (psycopg.Error, pymysql.err.Error, OSError) as error:
+    except (psycopg.Error, pymysql.err.Error, KafkaException, OSError) as error:
         raise RetryableError(
             what="a sink cannot be read",
             where=f"{pipeline.name}, sink {name}",
             expected="an answer",
-            found=f"{type(error).__name__}: {error}",
+            found=f"{type(error).__name__}: {on_one_line(error)}",
             action="see whether its server runs, and whether the user may read the table; then audit again",
         ) from error
 
 
 def _of_postgresql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
     login = database_login(sink.database, f"sinks.{name}")
-    address = {"host": login.host, "port": login.port, "dbname": login.database, "user": login.username}
-    tls = {"sslmode": "verify-full", "sslrootcert": sink.database.ca_file} if sink.database.ca_file else {}
-    with psycopg.connect(**address, password=login.password, **tls, connect_timeout=10) as connection:  # type: ignore[arg-type]
+    with psycopg.connect(
+        host=login.host,
+        port=login.port,
+        dbname=login.database,
+        user=login.username,
+        password=login.password,
+        sslmode="verify-full" if sink.database.ca_file else "prefer",
+        sslrootcert=sink.database.ca_file,
+        connect_timeout=10,
+        options="-c timezone=UTC -c datestyle=ISO",  # whatever the server's or the user's own are
+    ) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         beside = _beside(sink, '"')
         query = f"SELECT version FROM {beside} WHERE pipeline = %s AND sink = %s"
         found = connection.execute(query.encode(), [pipeline.name, name]).fetchone()
+        names = [_quoted(column.name, '"') for column in columns]
+        of_types = connection.execute(_select(sink, names, '"').encode() + b" LIMIT 0").description or []
+        # Texts of what may be JSON: the client would make numbers of it that lose digits.
+        read = [f"{n}::text" if _is_text(c) or nested(c.type) else n for n, c in zip(names, columns, strict=True)]
+        of_texts = [
+            as_json if _is_text(column) and of_type.type_code in _JSON_OF_POSTGRESQL else without_nul
+            for column, of_type in zip(columns, of_types, strict=True)
+        ]
         with connection.cursor("rows") as cursor:
-            rows = cursor.execute(_select(sink, columns, '"').encode())
-            version = None if found is None else int(found[0])
-            return Held(version, _plainly(rows, [_plain_of(c.type, True) for c in columns]))
+            rows = _numbered(cursor.execute(_select(sink, read, '"').encode()))
+            return _held(None if found is None else int(found[0]), rows, columns, of_texts)
 
 
 def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
@@ -119,9 +148,13 @@ def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
             f"SELECT version FROM {_beside(sink, '`')} WHERE pipeline = %s AND sink = %s", (pipeline.name, name)
         )
         found = list(cursor.fetchall())
-        cursor.execute(_select(sink, columns, "`"))
-        rows = _plainly(cursor.fetchall_unbuffered(), [_plain_of(c.type, False) for c in columns])
-        return Held(int(found[0][0]) if found else None, rows)
+        cursor.execute(_select(sink, [_quoted(column.name, "`") for column in columns], "`"))
+        of_texts = [
+            as_json if _is_text(column) and of_type[1] == FIELD_TYPE.JSON else as_it_is
+            for column, of_type in zip(columns, cursor.description, strict=True)
+        ]
+        rows = _numbered(cursor.fetchall_unbuffered())
+        return _held(int(found[0][0]) if found else None, rows, columns, of_texts)
 
 
 def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
@@ -129,134 +162,100 @@ def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
     place = sink.topic if sink.topic.bootstrap_servers is not None else pipeline.source
     options = {"group.id": "lakemark-audit", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer({**librdkafka_options(place), **options, "enable.auto.commit": False})  # type: ignore[arg-type]
+    newest: dict[object, Message] = {}
     try:
         version = None
-        for _, value in _records(consumer, f"{sink.topic.topic}.lakemark-progress"):
-            version = int(json.loads(value or b"{}")["version"])
-        newest: dict[object, JsonObject | None] = {}
-        for number, (key, value) in enumerate(_records(consumer, sink.topic.topic)):
-            told = None if value is None else json.loads(value, parse_float=Decimal)
-            newest[number if sink.what == "changes" else key] = told
+        for message in _messages(consumer, f"{sink.topic.topic}.lakemark-progress"):
+            version = _version(message, version)
+        for number, message in enumerate(_messages(consumer, sink.topic.topic)):
+            newest[number if sink.what == "changes" or message.key() is None else message.key()] = message
     finally:
         consumer.close()
     hides = sink.what != "changes"  # of those a delete is a change
-    rows = (row for row in newest.values() if row is not None and not (hides and row.get("lakemark_deleted", False)))
-    values = ([row[column.name] for column in columns] for row in rows)
-    return Held(version, _plainly(values, [_of_json(column.type) for column in columns]))
+    return _held(version, _records(newest.values(), columns, hides), columns, [as_it_is] * len(columns))
 
 
-def _records(consumer: Consumer, topic: str) -> Iterable[tuple[bytes, bytes | None]]:
-    partitions = consumer.list_topics(topic, timeout=_SECONDS).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+def _messages(consumer: Consumer, topic: str) -> Iterator[Message]:
+    """All messages of a topic that transactions have committed. Raises KafkaException, OSError: it cannot be read."""
+    told = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+    if told.error is not None:
+        raise KafkaException(told.error)
+    consumer.assign([TopicPartition(topic, number, 0) for number in told.partitions])
     ended = 0
-    while ended < len(partitions):
+    while ended < len(told.partitions):
         message = consumer.poll(_SECONDS)
         if message is None:
             raise OSError("Kafka does not answer")
-        if message.error() is not None:
+        if (error := message.error()) is None:
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
             ended += 1
-        elif (key := message.key()) is not None:
-            yield key, message.value()
+        else:
+            raise KafkaException(error)
 
 
-def _select(sink: Sink, columns: Sequence[SinkColumn], quote: str) -> str:
-    names = ", ".join(_quoted(column.name, quote) for column in columns)
+def _version(message: Message, before: int | None) -> int | None:
+    """Which version a record of progress names. One that names none is no delivery's."""
+    try:
+        return int(json.loads(message.value() or b"")["version"])
+    except (ValueError, TypeError, LookupError):
+        return before
+
+
+def _records(messages: Iterable[Message], columns: Sequence[SinkColumn], hides: bool) -> Iterator[_Read]:
+    """The rows of records. A field that a record does not have came later: it is null. Args: hides: a record with
+    `lakemark_deleted` removes its row."""
+    for message in messages:
+        place = f"offset {message.offset()} of partition {message.partition()}"
+        if message.key() is None:
+            yield _Read(place, None)
+        elif (content := message.value()) is not None:
+            try:
+                row = json.loads(content, parse_float=Decimal)
+            except ValueError:
+                row = None
+            if not isinstance(row, dict):
+                yield _Read(place, None)
+            elif not (hides and row.get("lakemark_deleted", False)):
+                yield _Read(place, [row.get(column.name) for column in columns])
+
+
+def _held(
+    version: int | None, read: Iterable[_Read], columns: Sequence[SinkColumn], of_texts: Sequence[OfText]
+) -> Held:
+    rows: list[Values] = []
+    foreign: list[str] = []
+    make = [plain(column.type, of_text) for column, of_text in zip(columns, of_texts, strict=True)]
+    for place, values in read:
+        try:
+            if values is None:
+                raise ForeignValue
+            rows.append(tuple(one(value) for one, value in zip(make, values, strict=True)))
+        except ForeignValue:
+            foreign.append(place)
+    return Held(version, rows, foreign, of_texts)
+
+
+def _numbered(rows: Iterable[Sequence[Any]]) -> Iterator[_Read]:
+    return (_Read(f"row {number}", row) for number, row in enumerate(rows, 1))
+
+
+def _is_text(column: SinkColumn) -> bool:
+    return canonical(column.type) == "STRING"
+
+
+def _select(sink: Sink, values: Sequence[str], quote: str) -> str:
     where = " WHERE NOT lakemark_deleted" if sink.flags_deletes else ""
-    return f"SELECT {names} FROM {'.'.join(_quoted(part, quote) for part in sink.database.table.split('.'))}{where}"
+    table = ".".join(_quoted(part, quote) for part in sink.database.table.split("."))
+    return f"SELECT {', '.join(values)} FROM {table}{where}"
 
 
 def _beside(sink: Sink, quote: str) -> str:
+    """The table of progress, in a query with values."""
     schema, _, _ = sink.database.table.rpartition(".")
-    return ".".join(_quoted(part, quote) for part in (schema, "lakemark_progress") if part)
+    parts = [part for part in (schema, "lakemark_progress") if part]
+    return ".".join(_quoted(part, quote).replace("%", "%%") for part in parts)
 
 
 def _quoted(name: str, quote: str) -> str:
     return quote + name.replace(quote, quote * 2) + quote
-
-
-def _plainly(rows: Iterable[Sequence[Any]], plain: Sequence[Callable[[Any], Any]]) -> list[Values]:
-    return [
-        tuple(None if value is None else make(value) for value, make in zip(row, plain, strict=True)) for row in rows
-    ]
-
-
-def _plain_of(type_: str, without_nul: bool) -> Callable[[Any], Any]:
-    """Makes one form of a value of all that clients make of it."""
-    word = canonical(type_).partition("(")[0]
-    match word:
-        case "BOOLEAN":
-            return bool
-        case "FLOAT":
-            return lambda value: struct.unpack("f", struct.pack("f", value))[0] if math.isfinite(value) else str(value)
-        case "DOUBLE":
-            return lambda value: float(value) if math.isfinite(value) else str(value)
-        case "BINARY":
-            return bytes
-        case "TIMESTAMP" | "TIMESTAMP_NTZ":
-            return lambda value: value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo is not None else value
-        case "STRING":
-            return _without_nul if without_nul else _same
-    if nested(type_) is None:
-        return lambda value: value
-    told = _without_nul if without_nul else _same
-    return lambda value: _normal(json.loads(value) if isinstance(value, str) else _json_of(value, type_, told))
-
-
-def _of_json(type_: str) -> Callable[[Any], Any]:
-    """Makes the same form of a value in JSON."""
-    word = canonical(type_).partition("(")[0]
-    if nested(type_) is not None:
-        return _normal
-    match word:
-        case "TIMESTAMP" | "TIMESTAMP_NTZ":
-            return lambda value: datetime.fromisoformat(value).replace(tzinfo=None)
-        case "DATE":
-            return date.fromisoformat
-        case "BINARY":
-            return base64.b64decode
-        case "DECIMAL":
-            return lambda value: Decimal(str(value))
-        case "FLOAT" | "DOUBLE":
-            return lambda value: _plain_of(type_, False)(float(value))
-    return lambda value: value
-
-
-def _json_of(value: Any, type_: str, of_text: Callable[[str], str]) -> Any:
-    """What JSON says of a nested value."""
-    if value is None:
-        return None
-    match nested(type_):
-        case ("STRUCT", inner):
-            return {field.name: _json_of(value[field.name], field.type, of_text) for field in fields_of(inner)}
-        case ("ARRAY", inner):
-            return [_json_of(one, inner, of_text) for one in value]
-        case ("MAP", inner):
-            _, of_values = split(inner)
-            pairs = value.items() if isinstance(value, dict) else value
-            return {of_text(str(key)): _json_of(one, of_values, of_text) for key, one in pairs}
-    match value:
-        case str():
-            return of_text(value)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case datetime():
-            plain = value.astimezone(UTC) if value.tzinfo is not None else value
-            return plain.strftime("%Y-%m-%dT%H:%M:%S.%f") + ("Z" if value.tzinfo is not None else "")
-        case date():
-            return value.isoformat()
-        case float() if not math.isfinite(value):
-            return str(value)
-    return value
-
-
-def _without_nul(text: str) -> str:
-    return text.replace("\0", "�")
-
-
-def _same(text: str) -> str:
-    return text
-
-
-def _normal(value: Any) -> str:
-    """One text for equal values of JSON."""
-    return json.dumps(value, sort_keys=True, default=lambda number: float(number))

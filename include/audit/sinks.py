@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from include.audit.report import Finding, finding_of
-from include.audit.sink_contents import Held, by_key, held, in_the_lake
+from include.audit.sink_contents import Held, Values, by_key, held, in_the_lake
+from include.audit.sink_values import as_it_is
 from include.lake.delta_tables import open_table
+from include.lake.ledger import Ledger
 from include.lake.table_log import TableLog
 from include.participants.outbox import outbox
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.sink_columns import SinkColumn, sink_columns
 from include.pipeline_file.tables import Tables, table_uri
-from include.protocol.errors import LakemarkError
+from include.protocol.errors import LakemarkError, TableDamaged
+from include.protocol.sinks import SinkStanding
 from include.settings import Settings
 
 _SHOWN = 5  # keys, or changes
@@ -32,7 +35,18 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
     columns = sink_columns(pipeline, sink)
     found, tables = held(pipeline, name, columns), Tables.of(settings, pipeline)
     uri = tables.target if sink.route is None else table_uri(settings, sink.route)
-    if found is None or found.version is None:
+    if found is None:
+        return
+    known = Ledger(tables.ledger).recent().sinks.get(name, SinkStanding()).progress
+    if found.version is None:
+        if known is not None:
+            told = f"the sink says of itself that it has got nothing, and the ledger that it has {known.in_words}"
+            yield Finding(
+                told,
+                where,
+                "somebody has removed its progress, or its rows, too: find out who; the next "
+                "delivery begins as with a new sink",
+            )
         return
     log = TableLog.open(uri)
     again = f"`lakemark sinks deliver {pipeline.name} {name} --snapshot` delivers the table as it is now"
@@ -40,13 +54,16 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
         newest = "no table" if log is None else f"version {log.version}"
         yield Finding(f"the sink has version {found.version}, and the target is {newest}", where, again)
         return
+    if found.foreign:
+        shown = ", ".join(found.foreign[:_SHOWN])
+        told = f"the sink has {len(found.foreign):,} records that no delivery has written, such as {shown}"
+        yield Finding(told, where, "somebody else writes there: find out who")
     if sink.what == "changes":
         yield from _findings_of_changes(settings, pipeline, name, columns, found=found, log=log)
         return
     table = open_table(uri, found.version)
     assert table is not None, "its log was there a moment ago"
-    without_nul = sink.system == "postgresql"
-    right = by_key(in_the_lake(table, columns, pipeline.seen_by_readers, without_nul=without_nul), columns)
+    right = by_key(in_the_lake(table, columns, pipeline.seen_by_readers, of_texts=found.of_texts), columns)
     there = by_key(found.rows, columns)
     for what, keys in (
         ("lacks", right.keys() - there.keys()),
@@ -67,23 +84,49 @@ def _findings_of_changes(
     Args:
         found: what it holds. log: of the target.
     """
-    [participant] = outbox(pipeline)
-    if (table := open_table(participant.uri(settings))) is None:
+    if (accepted := _accepted(settings, pipeline, columns, found)) is None:
         return
-    of_batch = (*columns, *(SinkColumn(part, (LINEAGE, part), "BIGINT", False) for part in ("generation", "batch_id")))
-    without_nul = pipeline.sinks[name].system == "postgresql"
-    accepted = in_the_lake(table, of_batch, "true", without_nul=without_nul)
     landed = {
         tuple(one.metadata.batch.key)
         for one in log.landed_commits(pipeline.name)
         if found.version is not None and one.table_version <= found.version
     }
-    there, foreign = Counter(found.rows), Counter(found.rows) - Counter(values[:-2] for values in accepted)
-    begun = {values[-2:] for values in accepted if values[-2:] in landed and values[:-2] in there}
-    lacking = Counter(values[:-2] for values in accepted if values[-2:] in begun) - there
+    there = Counter(found.rows)
+    foreign = there - sum(accepted.values(), Counter[Values]())
+    lacking = sum((changes for batch, changes in accepted.items() if batch in landed), Counter[Values]()) - there
+    for changes in accepted.values():  # a batch of which it has nothing was left out, or came before the sink
+        if changes <= lacking:
+            lacking -= changes
     where = f"{pipeline.name}, sink {name}"
     for what, changes in (("lacks", lacking), ("has, and no landed batch has brought,", foreign)):
         if changes:
             shown = ", ".join(str(values) for values in sorted(changes, key=str)[:_SHOWN])
             told = f"the sink {what} {changes.total():,} changes up to version {found.version}, such as {shown}"
             yield Finding(told, where, "somebody else writes there, or has: find out who, and mend the rows there")
+
+
+def _accepted(
+    settings: Settings, pipeline: Pipeline, columns: Sequence[SinkColumn], found: Held
+) -> dict[Values, Counter[Values]] | None:
+    """The changes that each batch has brought, also those that a restore has taken out of the table since; None: nobody
+    can tell any more. Args: found: what the sink holds."""
+    [participant] = outbox(pipeline)
+    uri = participant.uri(settings)
+    if (log := TableLog.open(uri)) is None:
+        return None
+    before = [entry.version - 1 for entry in log.newest_entries(pipeline.name, None) if entry.begun is not None]
+    of_batch = (*columns, *(SinkColumn(part, (LINEAGE, part), "BIGINT", False) for part in ("generation", "batch_id")))
+    accepted: dict[Values, Counter[Values]] = {}
+    for version in (*before, log.version):
+        try:
+            table = open_table(uri, version)
+            rows = [] if table is None else in_the_lake(table, of_batch, "true", [*found.of_texts, as_it_is, as_it_is])
+        except TableDamaged:
+            if version == log.version:
+                raise
+            return None  # VACUUM has removed what a restore had taken out
+        of_version: dict[Values, Counter[Values]] = defaultdict(Counter)
+        for values in rows:
+            of_version[values[-2:]][values[:-2]] += 1
+        accepted |= of_version
+    return accepted

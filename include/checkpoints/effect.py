@@ -4,9 +4,10 @@ again. It reads logs, and no data file."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from include.checkpoints.listing import checkpoints_in
+from include.control.sink_decisions import gets_again
 from include.lake.merge.past import rows_in
 from include.lake.merge.snapshot import Snapshot
 from include.lake.table_log import TableLog
@@ -17,19 +18,13 @@ from include.participants.verdicts import Verdict, verdict
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint
-from include.protocol.deliveries import AGAIN, REFUSE, SKIP
+from include.protocol.deliveries import AGAIN
 from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
-
-_AT_SINKS = {  # what becomes of a sink
-    None: "gets the rows that change, in one delivery; one of changes gets nothing of it",
-    SKIP: "keeps its rows, and gets nothing of what is read again, up to where the pipeline stands now",
-    REFUSE: "its deliveries stop there until you decide",
-}
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class Effect:
     left: Sequence[Verdict]  # tables that the pipeline file no longer names
     undone: Sequence[str]  # the names of checkpoints that came after, in the generation that ends
     read_again: Sequence[OffsetRange]
-    sinks: Sequence[str] = ()  # the names of the pipeline's
+    sinks: Mapping[str, str] = field(default_factory=dict)  # what each gets, in words
 
     @property
     def lines(self) -> Iterator[str]:
@@ -69,7 +64,7 @@ class Effect:
         yield f"batches that are undone: {len(self.undone):,} ({undone})"
         again = sum(one.width for one in self.read_again)
         yield f"offsets that are read again: {again:,} ({', '.join(map(str, self.read_again)) or 'none'})"
-        yield from (f"sink {name}: {_AT_SINKS[self.started.deliver]}" for name in self.sinks)
+        yield from (f"sink {name}: {gets}" for name, gets in self.sinks.items())
 
     def to_json(self) -> JsonObject:
         return {
@@ -113,7 +108,7 @@ def effect_of(
     same = [c for c in checkpoints_in(settings, pipeline) if c.key.generation == state.generation]
     undone = [c.name for c in same if (c.point.version or 0) > (to.point.version or 0)]
     again = _read_again(state, started.start_offsets)
-    return Effect(started, tables, left, undone=undone, read_again=again, sinks=[*pipeline.sinks])
+    return Effect(started, tables, left, undone=undone, read_again=again, sinks=gets_again(pipeline, started.deliver))
 
 
 def verify_possible(pipeline: str, verdicts: Sequence[Verdict]) -> None:

@@ -127,7 +127,7 @@ def _change(settings: Settings, pipeline: Pipeline, options: argparse.Namespace,
     change = _generation_change(settings, pipeline, options)
     started, as_asked = (change.preview(decide), True) if options.dry_run else change.begin(decide)
     facts = {"generation": started.generation, "recorded": not options.dry_run, **generation_to_json(started)}
-    lines = generation_lines(started)
+    lines = generation_lines(started, pipeline)
     if not as_asked:
         say("an interrupted change of generation was finished as it had been decided; for another one, run this again")
     report(options, facts | {"as_asked": as_asked}, lines)

@@ -17,6 +17,7 @@ from include.cli.output import (
     say,
     who,
 )
+from include.control.sink_decisions import gets_again
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
@@ -60,10 +61,12 @@ def promote(settings: Settings, options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         found = promoting.preview()
-        report(options, {"tables": [one.to_json() for one in found]}, map(str, found))
+        gets = gets_again(over, deliver_of(options))
+        facts = {"tables": [one.to_json() for one in found], "sinks": gets}
+        report(options, facts, [*map(str, found), *(f"sink {name}: {told}" for name, told in gets.items())])
         return 0 if options.accept_differences or all(one.is_equal for one in found) else 1
     done = promoting.promote()
-    lines = [str(one) for one in done.compared] + [*generation_lines(done.started)]
+    lines = [str(one) for one in done.compared] + [*generation_lines(done.started, over)]
     if not done.compared:
         lines.append("this has ended a promotion that was interrupted: the rows are those that it had compared")
     if done.before is not None:

@@ -8,6 +8,7 @@ from include.control.backfill_planner import BackfillPlanner, chosen
 from include.control.backfill_request import BackfillRequest
 from include.control.quarantine import Quarantine
 from include.control.settling import Settler
+from include.control.sink_decisions import gets_again
 from include.lake.table_log import TableLog
 from include.protocol.backfill import Backfill
 from include.protocol.json_data import JsonObject
@@ -21,7 +22,7 @@ def preview_of(settler: Settler, request: BackfillRequest) -> JsonObject:
     """What the backfill would read, as data. Writes nothing. Raises as `Backfills.plan` does.
 
     Keys: pipeline, into, ranges, records_max, chunks, estimated_seconds (one chunk after the other; null while no batch
-    has been measured).
+    has been measured), sinks (what each gets, in words).
     """
     if request.source == "quarantine":
         return _preview_of_replay(settler, request)
@@ -36,6 +37,7 @@ def preview_of(settler: Settler, request: BackfillRequest) -> JsonObject:
         "records_max": planned.records_max,
         "chunks": len(planned.chunks),
         "estimated_seconds": None if seconds is None else round(seconds * planned.records_max, 1),
+        "sinks": gets_again(settler.pipeline, request.deliver),
     }
 
 
@@ -51,6 +53,7 @@ def _preview_of_replay(settler: Settler, request: BackfillRequest) -> JsonObject
         "records_max": records,
         "chunks": -(-records // planner.chunk_size(request)),
         "estimated_seconds": None if seconds is None else round(seconds * records, 1),
+        "sinks": gets_again(settler.pipeline, request.deliver),
     }
 
 
@@ -65,6 +68,7 @@ def preview_lines(facts: JsonObject) -> Iterator[str]:
     else:
         yield f"about {seconds:,.0f} s of work, estimated from the last batches"
     yield from (f"  {r}" for r in facts["ranges"])
+    yield from (f"  sink {name}: {gets}" for name, gets in facts["sinks"].items())
 
 
 def _whole(backfill: Backfill) -> list[OffsetRange]:

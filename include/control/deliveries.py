@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -16,7 +17,7 @@ from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.deliveries import SKIP, Commit, Fill, Follow, Leave, after
-from include.protocol.errors import LakemarkError, OutcomeUnknownError, TerminalError
+from include.protocol.errors import LakemarkError, OutcomeUnknownError, ProgressUnreadable, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import Event
 from include.protocol.ledger_state import LedgerState
@@ -122,7 +123,7 @@ class Deliverer:
         done = Delivered(None)
         with taken(self.settings, self.pipeline, self.name) as sink:
             self.end_prepared(sink, done)
-            done.progress = sink.progress()
+            done.progress = self._progress(sink, anew=is_all)
             if (target := self.feed.target()) is None:
                 return None
             if done.progress is not None and not is_all:
@@ -131,15 +132,28 @@ class Deliverer:
                 now = self.feed.all_of(target).now
             else:
                 match self.feed.due(target, done.progress):
-                    case Follow((first, *_)):
-                        now = after(done.progress, target.table_id, first)
+                    case Follow(()):
+                        return None
+                    case Follow(commits):
+                        now = self._past_the_next(target, commits, done.progress)
                     case Fill(now) | Leave(now):
                         pass
-                    case _:
-                        return None
             self._put(sink, Delivery(done.progress, now), done)
         self.record(done, None, reason)
         return done.progress
+
+    def _past_the_next(self, target: Followed, commits: tuple[Commit, ...], progress: Progress | None) -> Progress:
+        """Where the sink stands after the first of these commits that it would get something of, or that it refuses."""
+        assert commits, "the caller has looked"
+        for commit in commits:
+            would_get = True  # also what is refused, or gone
+            with suppress(LakemarkError), self.feed.rows_of(target, commit, progress) as rows:
+                would_get = rows is not None
+            progress = after(progress, target.table_id, commit)
+            if would_get:
+                break
+        assert progress is not None, "it is that of a commit"
+        return progress
 
     def lacks_commits(self) -> bool:
         """Whether the sink still has to get commits of batches, as far as the ledger knows. A sink that would get the
@@ -156,7 +170,7 @@ class Deliverer:
         """Delivers all that is due to a sink that was taken. Args: as_it_is: see `deliver`. Raises as `deliver`, and
         OutcomeUnknownError."""
         self.end_prepared(sink, done)
-        done.progress = sink.progress()
+        done.progress = self._progress(sink, anew=as_it_is)
         if done.progress is not None and not as_it_is:
             self.feed.verify_shape(done.progress)
         while (target := self.feed.target()) is not None:
@@ -169,6 +183,15 @@ class Deliverer:
                     if not self._follow(sink, target, done, commits):
                         return
             as_it_is = False
+
+    def _progress(self, sink: WriteAheadSink, anew: bool) -> Progress | None:
+        """Where a sink stands. Args: anew: it shall begin anew, whatever its progress says."""
+        try:
+            return sink.progress()
+        except ProgressUnreadable as error:
+            if anew:
+                return None
+            raise ProgressUnreadable(**{**error.parts(), "action": self.feed.anew}) from error
 
     def end_prepared(self, sink: WriteAheadSink, done: Delivered) -> None:
         """Ends whatever earlier attempts have prepared at a sink that was taken, as the lake's log says. If it changes

@@ -8,6 +8,7 @@ from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.pipeline_file.in_words import near
 from include.pipeline_file.tables import Tables
+from include.protocol import deliveries
 from include.protocol.errors import TerminalError
 from include.protocol.ledger_events import Event
 from include.protocol.ledger_state import LedgerState
@@ -44,6 +45,23 @@ def named_sinks(pipeline: Pipeline, name: str | None) -> tuple[str, ...]:
         found=name or "none",
         action="use one of these names" if names else "write the section, and check it with `lakemark validate`",
     )
+
+
+def gets_again(pipeline: Pipeline, deliver: str | None) -> dict[str, str]:
+    """What each sink gets of rows that are written again and of records that are read again, in words. Args: deliver:
+    what a person has decided, as `GenerationStarted` has it."""
+    return {name: _gets_again(sink.what == "changes", deliver) for name, sink in pipeline.sinks.items()}
+
+
+def _gets_again(is_of_changes: bool, deliver: str | None) -> str:
+    match deliver:
+        case None if is_of_changes:
+            return "gets each change that is read again, once more, and nothing of rows that come back"
+        case None:
+            return "gets the rows that change by it"
+        case deliveries.SKIP:
+            return "keeps what it has, and gets nothing of what is read again, up to where the pipeline stands now"
+    return "its deliveries stop there until you decide"
 
 
 def left_behind(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:

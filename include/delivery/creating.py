@@ -37,6 +37,10 @@ class _Server(Protocol):
 
     def columns_there(self, connection: Any, table: SinkTable) -> list[str] | None: ...
 
+    def has_key(self, connection: Any, table: SinkTable) -> bool: ...
+
+    def has_progress(self, connection: Any, table: SinkTable) -> bool: ...
+
     def account(self, connection: Any) -> str: ...
 
     def placed(self, connection: Any, table: SinkTable) -> SinkTable: ...
@@ -65,7 +69,9 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
         table = server.placed(connection, table)
         ddl = Ddl(table, server.dialect(connection), server.account(connection))
-        return Needed(ddl.missing(server.columns_there(connection, table)), ddl.rights())
+        there = server.columns_there(connection, table)
+        has_key, has_progress = (of(connection, table) for of in (server.has_key, server.has_progress))
+        return Needed(ddl.missing(there, has_key=has_key, has_progress=has_progress), ddl.rights())
 
 
 def create(pipeline: Pipeline, name: str, wanted: Needed) -> None:

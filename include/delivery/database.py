@@ -11,9 +11,12 @@ from typing import NamedTuple, Protocol
 
 from include.delivery.contract import Delivery, Pending
 from include.delivery.prepared import PreparedTransactions
-from include.delivery.sink_table import SinkTable
-from include.delivery.trouble import busy, overtaken, taken_by, under_way
+from include.delivery.sink_table import PROGRESS, SinkTable
+from include.delivery.sql_values import changed_text
+from include.delivery.trouble import busy, overtaken, refuses, taken_by, under_way
 from include.fault_points import fault_point
+from include.pipeline_file.kept_values import TypeAtSink, keeping
+from include.pipeline_file.sink_columns import SinkColumn
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
 
@@ -48,6 +51,7 @@ class DatabaseSink(ABC):
 
     table: SinkTable
     connection: Session = field(repr=False)
+    _types: dict[str, TypeAtSink] | None = field(default=None, init=False, repr=False)
 
     def take(self) -> None:
         """Takes the sink, once nobody else has it. A session that has it and waits for a client that no longer moves is
@@ -62,6 +66,7 @@ class DatabaseSink(ABC):
             fault_point("sink.taken")
             with self.errors():
                 self.verify_keys()
+                self.verify_columns()
             if self.table.mode == "two_phase":
                 self.verify_prepares()
         except BaseException:
@@ -89,6 +94,7 @@ class DatabaseSink(ABC):
 
     def deliver(self, delivery: Delivery) -> int:
         with self.errors():
+            self._verify_takes(delivery)
             self.stage(delivery)
             match self.table.guarantee:
                 case "exactly_once":
@@ -109,6 +115,7 @@ class DatabaseSink(ABC):
 
     def prepare(self, delivery: Delivery, prepared: Prepared) -> int:
         with self.errors():
+            self._verify_takes(delivery)
             self.stage(delivery)
             with self.prepared.preparing(prepared):
                 self._advance(delivery)
@@ -199,6 +206,50 @@ class DatabaseSink(ABC):
     def verify_keys(self) -> None:  # noqa: B027, most servers take no key for another
         """Checks that the server finds a row by the whole of its key and by nothing else. Raises TerminalError: it does
         not."""
+
+    def verify_columns(self) -> None:
+        """Checks that no column changes values in silence. Raises TerminalError: one could."""
+        for column, at_sink in self._types_there():
+            if not at_sink.keeps(column.type):
+                wanted = keeping(self.table.system, column.type, is_key=column.is_key)
+                found = f"the column {column.name} of type {at_sink}, which cuts or rounds values in silence"
+                raise refuses(self.table.where, found, f"change the column to {wanted}; or name a table apart")
+
+    def _verify_takes(self, delivery: Delivery) -> None:
+        """Checks that the table can take the rows.
+
+        Raises:
+            TerminalError: a text is one that its column would cut, or write otherwise; or the changes that the table
+                has may be the ones that come, since nothing says how far it is.
+        """
+        if delivery.changes is None:
+            return
+        is_first = delivery.after is None and self.table.guarantee == "exactly_once"
+        if is_first and self.table.is_log and not self.is_empty():
+            skip = f"`lakemark sinks skip {self.table.pipeline} {self.table.name} --all --reason ...`"
+            action = f"empty the table, and all comes again; or {skip} goes on with what comes"
+            raise refuses(self.table.where, f"changes, and no progress of this sink in {PROGRESS}", action)
+        for column, at_sink in self._types_there():
+            condition = changed_text(column, at_sink)
+            if condition is not None and delivery.changes.has(condition, of_keys=column.is_key):
+                found = f"a text that a column of type {at_sink} would not keep as it is, {column.name}"
+                raise refuses(self.table.where, found, self.table.unfit_advice)
+
+    def _types_there(self) -> Iterator[tuple[SinkColumn, TypeAtSink]]:
+        """The columns that the table has, and their types. Of one that it lacks the server itself tells."""
+        if self._types is None:
+            self._types = {name: TypeAtSink.read(self.table.system, text) for name, text in self.column_types().items()}
+        for column in self.table.columns:
+            if (found := self._types.get(column.name)) is not None:
+                yield column, found
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether the table has no row."""
+
+    @abstractmethod
+    def column_types(self) -> dict[str, str]:
+        """The types of the table's columns, by the names that the sink's columns have."""
 
     def stage(self, delivery: Delivery) -> None:  # noqa: B027, a server may stage within the transaction
         """Brings rows and keys to the server before the transaction, where only this session sees them."""

@@ -16,12 +16,14 @@ class Dialect:
     """What differs between systems.
 
     Args:
-        quote: around a name. of_table: after a new table's columns. of_text_key: after the type of a text that is part
-            of a key: texts that differ in case, accents or spaces at their end are different keys. text, long_text,
-            number, time: types. more_rights: what a delivery needs beside the rights on the two tables.
+        quote: around a name. exact_names: `id` and `ID` are two columns. of_table: after a new table's columns.
+        of_text_key: after the type of a text that is part of a key: texts that differ in case, accents or spaces at
+            their end are different keys.
+        text, long_text, number, time: types. more_rights: what a delivery needs beside the rights on the two tables.
     """
 
     quote: str
+    exact_names: bool
     of_table: str
     of_text_key: str
     text: str
@@ -33,6 +35,7 @@ class Dialect:
 
 POSTGRESQL = Dialect(
     quote='"',
+    exact_names=True,
     of_table="",
     of_text_key="",
     text="text",
@@ -52,6 +55,7 @@ def mysql(version: str) -> Dialect:
     collation = "utf8mb4_nopad_bin" if is_maria else "utf8mb4_0900_bin"
     return Dialect(
         quote="`",
+        exact_names=False,
         of_table=f" ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE {collation}",
         of_text_key=f" CHARACTER SET utf8mb4 COLLATE {collation}",
         text=f"varchar({_NAME_MAX * 2})",
@@ -77,17 +81,27 @@ class Ddl:
     dialect: Dialect
     user: str
 
-    def missing(self, there: Sequence[str] | None) -> list[str]:
-        """What makes the tables, in order. Args: there: the columns that the sink's table has; None: there is none."""
+    def missing(self, there: Sequence[str] | None, has_key: bool, has_progress: bool) -> list[str]:
+        """What makes the tables, in order. A sink whose table is new has got nothing.
+
+        Args:
+            there: the columns that the sink's table has; None: there is none. has_key: it finds a row by the key.
+            has_progress: the table of progress knows the sink.
+        """
         table, wanted = self.table, self._columns()
+        keys = ", ".join(map(self._quoted, table.keys))
         if there is None:
-            keys = ", ".join(map(self._quoted, table.keys))
             made = [self._create(table.table, wanted, f"PRIMARY KEY ({keys})" if keys else None)]
         else:
-            known = {name.lower() for name in there}
-            new = {name: type_ for name, type_ in wanted.items() if name.lower() not in known}
-            alter = f"ALTER TABLE {self._name(table.table)} ADD COLUMN"
-            made = [f"{alter} {self._quoted(name)} {type_};" for name, type_ in new.items()]
+            same = str if self.dialect.exact_names else str.lower
+            known = {same(name) for name in there}
+            new = {name: type_ for name, type_ in wanted.items() if same(name) not in known}
+            alter = f"ALTER TABLE {self._name(table.table)} ADD"
+            made = [f"{alter} COLUMN {self._quoted(name)} {type_};" for name, type_ in new.items()]
+            made += [f"{alter} UNIQUE ({keys});"] if keys and not has_key else []
+        if there is None and has_progress:
+            own = f"pipeline = '{table.pipeline}' AND sink = '{table.name}'"  # names as the file may have them
+            made.append(f"DELETE FROM {self._name(PROGRESS)} WHERE {own};")
         return [*made, self._create(PROGRESS, self._of_progress(), "PRIMARY KEY (pipeline, sink)", if_missing=True)]
 
     def rights(self) -> list[str]:

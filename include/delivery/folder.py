@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from include.delivery.contract import Delivery
 from include.delivery.sql_values import json_object, json_value
-from include.delivery.trouble import outcome_unknown, overtaken, unreachable
+from include.delivery.trouble import outcome_unknown, overtaken, unreachable, unreadable
 from include.fault_points import fault_point
 from include.lake.damage import on_one_line
 from include.lake.sql import sql_name, sql_text
@@ -33,12 +33,11 @@ from include.lake.stores import files_at
 from include.lake.uri import LakeUri, lake_at
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import nested
-from include.pipeline_file.sink_columns import SinkColumn, sink_columns
+from include.pipeline_file.sink_columns import OPERATION, SinkColumn, sink_columns
 from include.protocol.errors import StoreUnclear
 from include.protocol.json_data import JsonObject
 from include.protocol.progress import Progress
 
-OPERATION = "lakemark_op"  # the column that says what a row means: `upsert` or `delete`; of a log `append`
 _ROWS_MAX = 500_000  # of a file
 _PARTS, _MANIFESTS = "parts", "manifests"
 
@@ -75,7 +74,12 @@ class FolderSink:
     def progress(self) -> Progress | None:
         with self._told():
             self._number = max(self._numbers(), default=-1)
-            return None if self._number < 0 else Progress.from_json(self._manifest(self._number)["progress"])
+            if self._number < 0:
+                return None
+            try:
+                return Progress.from_json(self._manifest(self._number)["progress"])
+            except (ValueError, TypeError, LookupError) as error:
+                raise unreadable(self.where, f"another file, {self._place(self._number)}") from error
 
     def deliver(self, delivery: Delivery) -> int:
         number = self._number + 1
@@ -148,7 +152,10 @@ class FolderSink:
     def _remove_lost(self, number: int) -> None:
         """Removes files of deliveries that have lost: of this number and of earlier ones, and in no manifest. A file of
         the next number may be of a delivery that is under way."""
-        named = {part["path"] for of in (number - 1, number) if of >= 0 for part in self._manifest(of)["files"]}
+        try:
+            named = {part["path"] for of in (number - 1, number) if of >= 0 for part in self._manifest(of)["files"]}
+        except (ValueError, TypeError, LookupError):  # somebody else has written one
+            return
         for file in files_at(self.uri).list(self.uri / _PARTS):
             of = file.name.partition("-")[0]
             if of.isdigit() and number - 1 <= int(of) <= number and f"{_PARTS}/{file.name}" not in named:

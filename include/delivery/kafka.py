@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from include.delivery.contract import Delivery
 from include.delivery.kafka_topics import verify_keeps
 from include.delivery.sink_topic import SinkTopic
-from include.delivery.trouble import outcome_unknown, overtaken, refuses, taken_by, unreachable
+from include.delivery.trouble import outcome_unknown, overtaken, refuses, taken_by, unreachable, unreadable
 from include.fault_points import fault_point
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
@@ -232,7 +232,7 @@ def _newest(topic: SinkTopic) -> Progress | None:
 
 
 def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | None:
-    own, found = f"{topic.pipeline}/{topic.name}", None
+    own, newest = f"{topic.pipeline}/{topic.name}", None
     consumer.assign([TopicPartition(topic.progress_topic, _OF_PROGRESS, start)])
     while True:
         message = consumer.poll(_SECONDS)
@@ -240,16 +240,24 @@ def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | N
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:  # of what transactions have ended
-                return found
+                return None if newest is None else _progress_in(newest, topic)
             raise KafkaException(error)
         key, value = message.key(), message.value()
         if key is None or value is None:
             continue
-        if key.decode() != own:
-            raise taken_by(topic.where, key.decode(), f"{topic.pipeline}.yaml")
-        told: JsonObject = json.loads(value)
-        told.pop("published_at")
-        found = Progress.from_json(told)
+        if (of := key.decode(errors="replace")) != own:
+            raise taken_by(topic.where, of, f"{topic.pipeline}.yaml")
+        newest = message
+
+
+def _progress_in(message: Message, topic: SinkTopic) -> Progress:
+    """Raises ProgressUnreadable."""
+    try:
+        told: JsonObject = json.loads(message.value() or b"")
+        return Progress.from_json({name: told[name] for name in told.keys() - {"published_at"}})
+    except (ValueError, TypeError, AttributeError) as error:
+        place = f"offset {message.offset()} of partition {message.partition()} of {topic.progress_topic}"
+        raise unreadable(topic.where, f"another record at {place}") from error
 
 
 @contextmanager

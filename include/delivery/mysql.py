@@ -20,7 +20,7 @@ import pymysql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.mysql_prepared import MysqlPrepared
-from include.delivery.mysql_server import LOST, Connection, connected, errors_of, placed
+from include.delivery.mysql_server import LOST, Connection, connected, dialect, errors_of, placed, unique_indexes
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import is_binary, mysql_value
 from include.delivery.trouble import outcome_unknown, refuses
@@ -39,13 +39,13 @@ SELECT t.engine, e.transactions
 FROM information_schema.tables t JOIN information_schema.engines e ON e.engine = t.engine
 WHERE t.table_name = %s AND t.table_schema = coalesce(%s, database())
 """
-_KEYS = """
-SELECT index_name, non_unique, column_name FROM information_schema.statistics
-WHERE table_name = %s AND table_schema = coalesce(%s, database())
-"""
 _COLLATIONS = """
 SELECT column_name, collation_name FROM information_schema.columns
 WHERE table_name = %s AND table_schema = coalesce(%s, database()) AND collation_name IS NOT NULL
+"""
+_TYPES = """
+SELECT column_name, column_type FROM information_schema.columns
+WHERE table_name = %s AND table_schema = coalesce(%s, database())
 """
 
 
@@ -215,27 +215,33 @@ class MysqlSink(DatabaseSink):
                 raise refuses(self.table.where, f"the engine {engine}, which has no transactions", action)
         if self.table.is_log:  # it looks for no row
             return
-        unique: dict[str, list[str]] = {}
-        for index, not_unique, column in self.connection.all(_KEYS, place):
-            if not int(not_unique):
-                unique.setdefault(str(index), []).append(str(column))
-        others = {index: columns for index, columns in unique.items() if {*columns} != {*self.table.keys}}
+        unique = unique_indexes(self.connection, self.table)
+        keys = {key.lower() for key in self.table.keys}
+        others = {index: names for index, names in unique.items() if {name.lower() for name in names} != keys}
         wanted = f"a primary key ({', '.join(self.table.keys)}), and no other unique index"
         if others:
             found = "; ".join(f"{index} ({', '.join(columns)})" for index, columns in others.items())
             action = "an upsert would change the rows that other indexes find: drop them, or deliver into a table apart"
             raise refuses(self.table.where, f"{found}, not {wanted}", action)
+        create = f"`lakemark sinks create {self.table.pipeline} {self.table.name}` prints"
         if engines and not unique:
-            raise refuses(self.table.where, f"no unique index, not {wanted}", "give the table its primary key")
+            raise refuses(self.table.where, f"no unique index, not {wanted}", f"give it one: {create} the statement")
         collations = {str(column): str(collation) for column, collation in self.connection.all(_COLLATIONS, place)}
         for key in self.table.keys:
             collation = collations.get(key, "")
             if collation and not collation.endswith(("nopad_bin", "_0900_bin")) and collation != "binary":
-                create = (
-                    f"`lakemark sinks create {self.table.pipeline} {self.table.name}` shows the column as it should be"
-                )
                 found = f"the collation {collation} of the key {key}, which takes some texts for others"
-                raise refuses(self.table.where, found, f"change the column, or the table: {create}")
+                type_ = f"{self.column_types()[key]}{dialect(self.connection).of_text_key} NOT NULL"
+                change = f"`ALTER TABLE {self.table.in_words} MODIFY {key} {type_}`"
+                raise refuses(self.table.where, found, f"change the column: {change}; or deliver into a table apart")
+
+    def column_types(self) -> dict[str, str]:
+        found = self.connection.all(_TYPES, (self.table.table, self.table.schema))
+        there = {str(name).lower(): str(type_) for name, type_ in found}
+        return {name: there[name.lower()] for name in self.table.names if name.lower() in there}
+
+    def is_empty(self) -> bool:
+        return not self.connection.all(f"SELECT 1 FROM {self._name} LIMIT 1")
 
     def _roll_back(self) -> None:
         try:
@@ -265,4 +271,5 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    """A name in a query, as `Connection.all` takes it."""
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"

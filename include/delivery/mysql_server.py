@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from pymysql.constants import CR, ER
 
 from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import Dialect, mysql
-from include.delivery.sink_table import SinkTable
+from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.trouble import refuses, refuses_login, unreachable
 from include.lake.damage import on_one_line
 from include.sources.logins import DatabaseLogin
@@ -69,14 +70,14 @@ class Connection(pymysql.connections.Connection):
             self.server_status = result.server_status
         return int(result.affected_rows or 0)
 
-    def all(self, query: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
+    def all(self, query: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query. Args: query: as the client wants it: %s for a value, %% for the character."""
         with self.cursor() as cursor:
             cursor.execute(query, values)
             return list(cursor.fetchall())
 
-    def run(self, statement: str, values: Any = None) -> int:
-        """Runs a statement, and returns how many rows it has changed."""
+    def run(self, statement: str, values: Any = ()) -> int:
+        """Runs a statement, and returns how many rows it has changed. Args: statement: as for `all`."""
         with self.cursor() as cursor:
             return int(cursor.execute(statement, values))
 
@@ -110,6 +111,9 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
                 raise
             connection.run(_SETTINGS.replace("transaction_isolation", _OLDER_NAME))
         return connection
+    except (FileNotFoundError, ssl.SSLError) as error:  # before anybody is asked
+        action = "correct `ca_file` in the pipeline file: a PEM file of who has signed the server's certificate"
+        raise refuses(table.where, f"ca_file {ca_file}: {on_one_line(error)}", action) from error
     except pymysql.err.Error as error:
         if error.args and error.args[0] in _NO_LOGIN:
             raise refuses_login(table.where, login, _said(error)) from None  # the cause may quote the login
@@ -143,6 +147,33 @@ def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
     return [str(name) for (name,) in connection.all(query, (table.table, table.schema))] or None
 
 
+def has_key(connection: Connection, table: SinkTable) -> bool:
+    """Whether a unique index finds each row of the sink's table by the sink's key."""
+    keys = sorted(key.lower() for key in table.keys)
+    return any(sorted(name.lower() for name in names) == keys for names in unique_indexes(connection, table).values())
+
+
+def unique_indexes(connection: Connection, table: SinkTable) -> dict[str, list[str]]:
+    """The columns of each unique index of the sink's table."""
+    query = (
+        "SELECT index_name, column_name FROM information_schema.statistics "
+        "WHERE table_name = %s AND table_schema = coalesce(%s, database()) AND non_unique = 0"
+    )
+    found: dict[str, list[str]] = {}
+    for index, column in connection.all(query, (table.table, table.schema)):
+        found.setdefault(str(index), []).append(str(column))
+    return found
+
+
+def has_progress(connection: Connection, table: SinkTable) -> bool:
+    """Whether the table of progress is there, and knows the sink."""
+    if columns_there(connection, replace(table, table=PROGRESS)) is None:
+        return False
+    name = ".".join(f"`{part}`".replace("%", "%%") for part in (table.schema, PROGRESS) if part)
+    query = f"SELECT 1 FROM {name} WHERE pipeline = %s AND sink = %s"
+    return bool(connection.all(query, (table.pipeline, table.name)))
+
+
 def _said(error: pymysql.err.Error) -> str:
     number, *texts = error.args or (0,)
     return on_one_line(Exception(f"{number} {' '.join(map(str, texts))}"))
@@ -172,4 +203,4 @@ def dialect(connection: Connection) -> Dialect:
 def run_all(connection: Connection, statements: Sequence[str]) -> None:
     """Runs them one after the other: each that makes a table is a transaction of its own there."""
     for statement in statements:
-        connection.run(statement)
+        connection.run(statement.replace("%", "%%"))

@@ -20,9 +20,10 @@ from include.lake.damage import on_one_line
 from include.lake.row_changes import RowChanges
 from include.lake.sql import sql_name, sql_text
 from include.pipeline_file import LINEAGE, VALID_FROM
+from include.pipeline_file.schema_ddl import canonical
 from include.pipeline_file.sink_columns import SinkColumn
 from include.protocol.batch import BatchKey
-from include.protocol.errors import RetryableError, TerminalError
+from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 
 _MEMORY = "1GB"
 _ROWS_AT_ONCE = 100_000
@@ -76,6 +77,13 @@ class NetChanges:
         self._database.execute(f"COPY ({self._query(table, expressions)}) TO {sql_text(str(file))} ({form})")
         return file
 
+    def has(self, condition: str, of_keys: bool) -> bool:
+        """Whether there is such a row. Args: condition: SQL over the columns by their names at the sink. of_keys: it is
+        over the key's, so that keys to remove may be such, too."""
+        tables = ("written", "removed") if of_keys else ("written",)
+        queries = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {condition}" for table in tables)
+        return bool(self._database.execute(f"SELECT 1 FROM ({queries}) LIMIT 1").fetchall())
+
     @property
     def _keys(self) -> list[str]:
         return [sql_name(column.name) for column in self.columns if column.is_key]
@@ -110,14 +118,15 @@ def net_changes(
             and its folder for temporary files.
     """
     columns = tuple(columns)
-    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    failed: list[LakemarkError] = []
+    with _in_words(failed), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
         database.execute(f"SET temp_directory = {sql_text(folder)}")
         is_copied = changes.may_hold_copies
         of_gone = columns if is_copied else [column for column in columns if column.is_key]
         for name, wanted, rows in (("come", columns, changes.come), ("gone", of_gone, changes.gone)):
             schema = _read_of(table, wanted)
-            read = pace.through(rows(schema), "has read")
+            read = pace.through(_noted(rows(schema), failed), "has read")
             database.register("stream", pa.RecordBatchReader.from_batches(schema, read))
             values = ", ".join(_value(column, table) for column in wanted)
             database.execute(f"CREATE TABLE {name} AS SELECT {values} FROM stream WHERE {seen}")
@@ -150,14 +159,17 @@ def logged_changes(
         As `net_changes`.
     """
     columns = tuple(columns)
-    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    failed: list[LakemarkError] = []
+    with _in_words(failed), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
         database.execute(f"SET temp_directory = {sql_text(folder)}")
-        database.register("stream", pa.RecordBatchReader.from_batches(table, changes.come(table)))
+        read = pace.through(_noted(changes.come(table), failed), "has read")
+        database.register("stream", pa.RecordBatchReader.from_batches(table, read))
         values = ", ".join(_value(column, table) for column in columns)
         own = f"{LINEAGE}.generation = {batch.generation} AND {LINEAGE}.batch_id = {batch.batch_id}"
-        query = f"SELECT {values} FROM stream WHERE {own} ORDER BY {', '.join(order)}"
-        database.execute(f"CREATE TABLE written AS {query}")
+        # Sorted by itself, which DuckDB keeps: a column of the sink may have the name of another one of the table.
+        in_order = f"SELECT * FROM stream WHERE {own} ORDER BY {', '.join(order)}"
+        database.execute(f"CREATE TABLE written AS SELECT {values} FROM ({in_order})")
         database.unregister("stream")
         database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
         found = NetChanges(columns, database, Path(folder), pace, _order=("rowid",))
@@ -168,7 +180,7 @@ def logged_changes(
 @contextmanager
 def given_changes(written: pa.Table, removed: pa.Table, columns: Sequence[SinkColumn]) -> Iterator[NetChanges]:
     """Changes that somebody has made up. Args: written, removed: with the columns' names; of the key alone."""
-    with _in_words(), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    with _in_words([]), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
         for name, rows in {"written": written, "removed": removed}.items():
             database.register("given", rows)
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
@@ -176,34 +188,56 @@ def given_changes(written: pa.Table, removed: pa.Table, columns: Sequence[SinkCo
         yield NetChanges(tuple(columns), database, Path(folder), Pace())
 
 
+def _noted(batches: Iterator[pa.RecordBatch], failed: list[LakemarkError]) -> Iterator[pa.RecordBatch]:
+    """The same batches. Keeps the error that ends them: the database tells it as one of its own."""
+    try:
+        yield from batches
+    except LakemarkError as error:
+        failed.append(error)
+        raise
+
+
 @contextmanager
-def _in_words() -> Iterator[None]:
-    """What the database says, as Lakemark's errors."""
+def _in_words(failed: list[LakemarkError]) -> Iterator[None]:
+    """What the database says, as Lakemark's errors. Args: failed: what it was told while it read."""
     try:
         yield
-    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-        raise RetryableError(
+    except duckdb.Error as error:
+        if failed:
+            raise failed[0] from error
+        raise _told(error) from error
+
+
+def _told(error: duckdb.Error) -> LakemarkError:
+    if isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException)):
+        return RetryableError(
             what="the rows of a delivery do not fit into this machine",
             where=tempfile.gettempdir(),
             expected=f"{_MEMORY} of memory, and space for the rest of the rows in that folder",
             found=on_one_line(error),
             action="make space there, or name another folder in TMPDIR; then run the same again",
-        ) from error
-    except duckdb.Error as error:
-        raise TerminalError(
-            what="the rows of a delivery cannot be brought into the form of the sink",
-            where="include/delivery/net_changes.py",
-            expected="values that can be written as texts",
-            found=type(error).__name__,
-            action="leave the delivery out (docs/sinks.md, `skip`), and report this with the evidence",
-            evidence=on_one_line(error),
-        ) from error
+        )
+    return TerminalError(
+        what="the rows of a delivery cannot be brought into the form of the sink",
+        where="include/delivery/net_changes.py",
+        expected="values that can be written as texts",
+        found=type(error).__name__,
+        action="leave the delivery out (docs/sinks.md, `skip`), and report this with the evidence",
+        evidence=on_one_line(error),
+    )
 
 
 def _value(column: SinkColumn, table: pa.Schema) -> str:
     """SQL for a column's values. One that the table does not have yet is null."""
     is_there = column.path[0] in table.names
-    return f"{'.'.join(map(sql_name, column.path)) if is_there else 'NULL'} AS {sql_name(column.name)}"
+    value = ".".join(map(sql_name, column.path)) if is_there else f"NULL::{_duckdb_type(column.type)}"
+    return f"{value} AS {sql_name(column.name)}"
+
+
+def _duckdb_type(type_: str) -> str:
+    from sqlglot import exp  # a fifth of a second, and seldom needed
+
+    return exp.DataType.build(canonical(type_), dialect="spark").sql(dialect="duckdb")
 
 
 def _read_of(table: pa.Schema, columns: Sequence[SinkColumn]) -> pa.Schema:

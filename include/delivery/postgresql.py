@@ -20,10 +20,10 @@ from psycopg import sql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.postgresql_prepared import PostgresqlPrepared
-from include.delivery.postgresql_server import LOST, Connection, connected, errors_of, placed
+from include.delivery.postgresql_server import LOST, Connection, connected, errors_of, has_key, placed
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import postgresql_value
-from include.delivery.trouble import outcome_unknown
+from include.delivery.trouble import outcome_unknown, refuses
 from include.fault_points import fault_point
 from include.lake.damage import on_one_line
 from include.protocol.progress import Progress
@@ -35,6 +35,14 @@ SELECT a.pid, a.state <> 'active' OR a.wait_event_type = 'Client' IS TRUE, a.sta
 FROM pg_locks l JOIN pg_stat_activity a USING (pid) LEFT JOIN pg_stat_progress_copy c USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND (l.classid::bigint << 32) | l.objid::bigint = %s
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_COLUMNS = """
+SELECT a.attname, c.collisdeterministic IS NOT FALSE, format_type(
+  CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END,
+  CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
+)
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
 """
 
 
@@ -124,14 +132,16 @@ class PostgresqlSink(DatabaseSink):
             return 0
         columns = self.table.columns
         values = [postgresql_value(column) for column in columns]
-        if self.table.is_log or (delivery.is_snapshot and self._is_empty()):
+        if self.table.is_log or (delivery.is_snapshot and self.is_empty()):
             self._copy(self._name, self.table.names, changes.rows_as_csv(values), changes.written)
             return changes.written
         if (written := changes.written) or delivery.is_snapshot:
             with self._staged(ROWS, self.table.names, is_prepared) as rows:
                 self._copy(rows, self.table.names, changes.rows_as_csv(values), written)
                 self._look_at(rows)
-                self.connection.execute(self._upsert(rows))
+                upserted = self.connection.execute(self._upsert(rows)).rowcount
+                if self.table.values or self.table.flag:  # else rows that are there need no change
+                    self._verify_count(upserted, written)
                 if delivery.is_snapshot:
                     return written + self._remove(self._has_key("NOT EXISTS", rows))
         if removed := changes.removed:
@@ -141,6 +151,31 @@ class PostgresqlSink(DatabaseSink):
                 self._look_at(gone)
                 self._remove(self._has_key("EXISTS", gone))
         return written + removed
+
+    def verify_keys(self) -> None:
+        """Checks that the server finds a row by its key, and takes no key for another, as some types and collations of
+        texts do.
+
+        Raises:
+            TerminalError: it does not.
+        """
+        there = self._columns_there()
+        for name, is_exact, type_ in there:
+            if name in self.table.keys and (not is_exact or str(type_).endswith("citext")):
+                found = f"the key {name} of a type or collation that takes some texts for others"
+                change = f'`ALTER TABLE {self.table.in_words} ALTER COLUMN "{name}" TYPE text COLLATE "C"`'
+                raise refuses(self.table.where, found, f"change the column: {change}; or deliver into a table apart")
+        if there and self.table.keys and not has_key(self.connection, self.table):
+            wanted = f"no unique index on exactly ({', '.join(self.table.keys)}) that is not partial or deferrable"
+            create = f"`lakemark sinks create {self.table.pipeline} {self.table.name}`"
+            action = f"give the table one: {create} prints the statement; with --run it runs it"
+            raise refuses(self.table.where, wanted, action)
+
+    def column_types(self) -> dict[str, str]:
+        return {str(name): str(type_) for name, _, type_ in self._columns_there()}
+
+    def _columns_there(self) -> list[tuple[object, ...]]:
+        return self._all(sql.SQL(_COLUMNS), [self._name.as_string(self.connection)])
 
     @contextmanager
     def _staged(self, name: str, names: Sequence[str], is_prepared: bool) -> Iterator[sql.Identifier]:
@@ -161,8 +196,13 @@ class PostgresqlSink(DatabaseSink):
             with cursor.copy(query) as copy, rows.open("rb") as content:
                 while part := content.read(_PART):
                     copy.write(part)
-            if cursor.rowcount != expected:
-                raise AssertionError(f"{self.table.where}: {cursor.rowcount} of {expected} rows were copied")
+            self._verify_count(cursor.rowcount, expected)
+
+    def _verify_count(self, found: int, expected: int) -> None:
+        """Checks that the table has taken all rows. Raises TerminalError: a trigger or a rule there leaves some out."""
+        if found != expected:
+            action = "drop the table's triggers and rules that leave rows out, or deliver into a table apart"
+            raise refuses(self.table.where, f"{found:,} of {expected:,} rows were taken", action)
 
     def _look_at(self, stage: sql.Identifier) -> None:
         """Lets the server know what a table is like, so that it joins it well."""
@@ -203,7 +243,7 @@ class PostgresqlSink(DatabaseSink):
             for key in self.table.keys
         )
 
-    def _is_empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self._all(sql.SQL("SELECT FROM {} LIMIT 1").format(self._name), [])
 
     def _all(self, query: sql.SQL | sql.Composed, values: Sequence[object]) -> list[tuple[object, ...]]:

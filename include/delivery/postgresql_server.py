@@ -13,7 +13,7 @@ from psycopg.abc import PQGen
 
 from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import POSTGRESQL, Dialect
-from include.delivery.sink_table import SinkTable
+from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.trouble import refuses, refuses_login, unreachable
 from include.lake.damage import on_one_line
 from include.sources.logins import DatabaseLogin
@@ -81,10 +81,9 @@ def errors_of(table: SinkTable) -> Iterator[None]:
         raise refuses(table.where, on_one_line(error), f"make what is missing: {create}") from error
     except errors.InsufficientPrivilege as error:
         raise refuses(table.where, on_one_line(error), f"grant the right to the user: {create}") from error
-    except errors.InvalidColumnReference as error:  # of ON CONFLICT
-        key = f"a primary key or a unique index on ({', '.join(table.keys)})"
-        raise refuses(table.where, on_one_line(error), f"give the table {key}; {create}") from error
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except errors.ObjectNotInPrerequisiteState as error:
+        raise refuses(table.where, on_one_line(error), "see the message of the server") from error
+    except (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded) as error:
         found = f"{type(error).__name__} ({error.sqlstate}){_column(error)}"
         raise refuses(table.where, found, table.unfit_advice, evidence=on_one_line(error)) from None
     except LOST as error:
@@ -104,9 +103,33 @@ def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped "
         "ORDER BY attnum"
     )
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table) if part)
-    found = connection.execute(query, [quoted]).fetchall()
+    found = connection.execute(query, [_regclass(table)]).fetchall()
     return [str(name) for (name,) in found] or None
+
+
+def has_key(connection: Connection, table: SinkTable) -> bool:
+    """Whether a unique index finds each row of the sink's table by the sink's key, as ON CONFLICT needs it."""
+    query = (
+        "SELECT array_agg(a.attname::text) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid "
+        "WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indisvalid "
+        "AND i.indpred IS NULL AND i.indexprs IS NULL AND a.attnum <= i.indnkeyatts GROUP BY i.indexrelid"
+    )
+    found = connection.execute(query, [_regclass(table)]).fetchall()
+    return any(sorted(names) == sorted(table.keys) for (names,) in found)  # type: ignore[call-overload]
+
+
+def has_progress(connection: Connection, table: SinkTable) -> bool:
+    """Whether the table of progress is there, and knows the sink."""
+    progress = replace(table, table=PROGRESS)
+    if columns_there(connection, progress) is None:
+        return False
+    query = f"SELECT FROM {_regclass(progress)} WHERE pipeline = %s AND sink = %s"
+    return bool(connection.execute(query.encode(), [table.pipeline, table.name]).fetchall())
+
+
+def _regclass(table: SinkTable) -> str:
+    """A table in a statement, as it is named there."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (table.schema, table.table) if part)
 
 
 def placed(connection: Connection, table: SinkTable) -> SinkTable:

@@ -5,9 +5,11 @@ No value is rounded or cut. What JSON cannot say (NaN, bytes) is a text there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from include.lake.sql import sql_name, sql_text
+from include.pipeline_file.kept_values import TypeAtSink
 from include.pipeline_file.schema_ddl import canonical, fields_of, nested, split, word_of
 from include.pipeline_file.sink_columns import SinkColumn
 
@@ -46,6 +48,25 @@ def mysql_value(column: SinkColumn) -> str:
         case "ARRAY" | "MAP" | "STRUCT":
             return f"CASE WHEN {name} IS NULL THEN NULL ELSE {json_value(name, column.type)} END"
     return name
+
+
+def changed_text(column: SinkColumn, at_sink: TypeAtSink) -> str | None:
+    """SQL condition for texts that a type cuts, or writes otherwise, without a word; None: it keeps each, or the server
+    refuses it.
+
+    An identifier has many forms, and its server keeps one; spaces at a text's end go without an error; and of two keys,
+    of which one has NUL and one U+FFFD, PostgreSQL would see one."""
+    name = sql_name(column.name)
+    if word_of(canonical(column.type)) != "STRING":
+        return None
+    conditions = []
+    if column.is_key and at_sink.system == "postgresql":
+        conditions.append(f"contains({name}, chr(0))")
+    if at_sink.base == "uuid":
+        conditions.append(f"{name} <> coalesce(TRY_CAST({name} AS UUID)::VARCHAR, '')")
+    if at_sink.base in ("character varying", "varchar") and at_sink.arguments:
+        conditions.append(f"length({name}) > {at_sink.arguments[0]}")
+    return " OR ".join(conditions) or None
 
 
 def is_binary(column: SinkColumn) -> bool:
@@ -88,9 +109,7 @@ def _json(value: str, type_: str, without_nul: bool) -> str:
             return f"'[' || array_to_string(list_transform({value}, lambda x: {each}), ',') || ']'"
         case ("MAP", inner):
             of_keys, of_values = split(inner)
-            key = _json("x.key", of_keys, without_nul)
-            key = key if word_of(canonical(of_keys)) == "STRING" else f"to_json({key})"
-            each = f"{key} || ':' || {json_value('x.value', of_values, without_nul)}"
+            each = f"{_json_key(of_keys, without_nul)} || ':' || {json_value('x.value', of_values, without_nul)}"
             return f"'{{' || array_to_string(list_transform(map_entries({value}), lambda x: {each}), ',') || '}}'"
     match word_of(canonical(type_)):
         case "FLOAT" | "DOUBLE":
@@ -108,13 +127,18 @@ def _json(value: str, type_: str, without_nul: bool) -> str:
     return f"'\"' || {value}::VARCHAR || '\"'"
 
 
+def _json_key(type_: str, without_nul: bool) -> str:
+    """SQL for the key of a map's entry `x`: always a text in JSON."""
+    key = _json("x.key", type_, without_nul)
+    return f"CASE WHEN {key} LIKE '\"%' THEN {key} ELSE to_json({key})::VARCHAR END"
+
+
 def _joined(parts: list[str]) -> str:
     return " || ',' || ".join(parts) if parts else "''"
 
 
 def _quoted(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return json.dumps(name, ensure_ascii=False)
 
 
 def _without_nul(value: str) -> str:

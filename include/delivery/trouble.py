@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.protocol.errors import OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.errors import OutcomeUnknownError, ProgressUnreadable, RetryableError, TerminalError
 from include.protocol.progress import Progress
 from include.sources.logins import DatabaseLogin
 
@@ -95,6 +95,17 @@ def unreachable(where: str, found: str) -> RetryableError:
         expected="an answer",
         found=found,
         action="see whether its server runs and can be reached from here; the next delivery goes on where this began",
+    )
+
+
+def unreadable(where: str, found: str) -> ProgressUnreadable:
+    """The error of a sink whose progress no delivery has written. Args: found: where it is; no value."""
+    return ProgressUnreadable(
+        what="the progress of a sink cannot be read",
+        where=where,
+        expected="what a delivery has written there",
+        found=found,
+        action="let the sink begin anew: `lakemark sinks deliver --snapshot`, or `lakemark sinks skip --all`",
     )
 
 

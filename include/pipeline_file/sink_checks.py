@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from include.pipeline_file.check import COLUMNS, reads
 from include.pipeline_file.declaration import Declaration
 from include.pipeline_file.in_words import near
+from include.pipeline_file.kept_values import TypeAtSink, keeping
 from include.pipeline_file.schema_ddl import DECIMALS, scale_of
-from include.pipeline_file.section import LINEAGE
-from include.pipeline_file.sink_columns import FLAG, columns_of_rows
+from include.pipeline_file.sink_columns import FLAG, columns_of_rows, own_names, sink_columns
 from include.pipeline_file.sink_types import is_type
 from include.pipeline_file.sinks import Sink
 from include.protocol.errors import Problem
@@ -29,8 +29,9 @@ def _columns_are_there(declared: Declaration) -> Iterator[Problem]:
         lower = [at_sink.lower() for at_sink in sink.columns]
         if len(set(lower)) < len(lower):
             yield Problem(f"sinks.{name}.columns", "names that differ in more than case", ", ".join(sink.columns))
-        if taken := [at for at in sink.columns or there.values() if at.lower() in (FLAG, LINEAGE)]:
-            allowed = f"other names than {FLAG} and {LINEAGE}, which are Lakemark's own"
+        own = own_names(declared, sink)
+        if taken := [at for at in sink.columns or there.values() if at.lower() in own]:
+            allowed = f"{{NAME AT THE SINK: COLUMN}} with other names than Lakemark's own: {', '.join(sorted(own))}"
             yield Problem(f"sinks.{name}.columns", allowed, ", ".join(taken))
 
 
@@ -47,14 +48,19 @@ def _keys_are_delivered(declared: Declaration) -> Iterator[Problem]:
 @reads({"sinks", "change", *COLUMNS})
 def _types_are_of_columns(declared: Declaration) -> Iterator[Problem]:
     for name, sink in declared.sinks.items():
-        there = [*(sink.columns or [column.name for column in columns_of_rows(declared)])]
+        there = {column.name: column for column in sink_columns(declared, sink)}
         for at_sink, type_ in sink.types.items():
             if at_sink not in there:
-                allowed = f"a column at the sink: {', '.join(there)}{near(at_sink, there)}"
+                allowed = f"a column at the sink: {', '.join(there)}{near(at_sink, [*there])}"
                 yield Problem(f"sinks.{name}.types.{at_sink}", allowed, "another one")
-            if not is_type(type_):
-                allowed = "a type of the system, like varchar(200) or timestamp(3) with time zone"
+            elif not is_type(type_):
+                allowed = "a type of the system, like varchar(200) or timestamp(6) with time zone"
                 yield Problem(f"sinks.{name}.types.{at_sink}", allowed, repr(type_))
+            elif sink.system in ("postgresql", "mysql"):
+                column = there[at_sink]
+                if not TypeAtSink.read(sink.system, type_).keeps(column.type):
+                    allowed = keeping(sink.system, column.type, is_key=column.is_key)
+                    yield Problem(f"sinks.{name}.types.{at_sink}", allowed, repr(type_))
 
 
 @reads({"sinks"})

@@ -11,6 +11,7 @@ from include.pipeline_file.section import IS_CURRENT, LINEAGE, VALID_FROM, VALID
 from include.pipeline_file.sinks import Sink
 
 FLAG = "lakemark_deleted"  # with `deletes: flag`
+OPERATION = "lakemark_op"  # of a row in files
 # A state of history is the work of one change, and has its place: two of one key may begin at the same time.
 _OF_CHANGE = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
 
@@ -39,6 +40,14 @@ def sink_columns(pipeline: Declaration, sink: Sink) -> tuple[SinkColumn, ...]:
         deleted = SinkColumn(FLAG, (LINEAGE, "deleted"), "BOOLEAN", is_key=False)
         return (*found, deleted, *_of_change(is_key=False))
     return (*found, *(_of_change(is_key=True) if pipeline.change.history == "scd2" else ()))
+
+
+def own_names(pipeline: Declaration, sink: Sink) -> frozenset[str]:
+    """The names that Lakemark's own columns have at a sink, in small letters."""
+    has_place = sink.what == "changes" or pipeline.change.history == "scd2"
+    return frozenset(
+        (FLAG, OPERATION, LINEAGE, *((column.name for column in _of_change(is_key=False)) if has_place else ()))
+    )
 
 
 def columns_of_rows(pipeline: Declaration) -> tuple[Column, ...]:

@@ -202,6 +202,10 @@ class TableDamaged(TerminalError):
     """The files of a table are not as Delta wrote them: one is missing, cut short or not readable."""
 
 
+class ProgressUnreadable(TerminalError):
+    """What a sink keeps as its progress is no delivery's: somebody else has written there."""
+
+
 class CountsDisagree(TerminalError):
     """The numbers of a commit do not add up (I8)."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from include.protocol.errors import TerminalError
+from include.protocol.errors import ProgressUnreadable, TerminalError
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,20 @@ def verify_goes_on(found: str | None, now: SinkShape, grows: bool, where: str, a
             a person lets the sink begin anew.
 
     Raises:
-        TerminalError: it cannot.
+        TerminalError: it cannot. ProgressUnreadable: no delivery has written `found`.
     """
     if found is None:
         return
-    before = SinkShape.loads(found)
+    try:
+        before = SinkShape.loads(found)
+    except (ValueError, TypeError) as error:
+        raise ProgressUnreadable(
+            what="the progress of a sink cannot be read",
+            where=where,
+            expected="the shape of its rows, as a delivery has written it",
+            found="another text",
+            action=anew,
+        ) from error
     if before.into != now.into:
         raise _differs(where, before.into, now.into, what="the sink's rows are in another place", anew=anew)
     gone = [name for name, of in before.columns.items() if now.columns.get(name) != of]

@@ -88,6 +88,14 @@ def database_login(section: Database, where: str) -> DatabaseLogin:
             action="complete the connection in Airflow (Admin, Connections), or where its variable is set",
         )
     host, database, username = map(str, needed.values())
+    if not str(held.get("port") or "1").isdecimal():
+        raise TerminalError(
+            what=f"the Airflow connection {section.connection} does not say where a database is",
+            where=where,
+            expected="a number as the port, or none",
+            found="something else",
+            action="correct the connection in Airflow (Admin, Connections), or where its variable is set",
+        )
     port = section.port or (int(held["port"]) if held.get("port") else None)
     password = str(held["password"]) if held.get("password") else None
     return DatabaseLogin(host=host, port=port, database=database, username=username, password=password)
