@@ -43,11 +43,12 @@ def add_explain_command(commands: Commands) -> None:
 
 
 def validate(settings: Settings, options: argparse.Namespace) -> int:
+    from include.delivery.folder import verify_places
     from include.lake.lakes import verify_lake
     from include.pipeline_file.transform_file import verify_transform
 
     verify_lake(settings.lake, settings.home)
-    checks: tuple[Check, ...] = (_validate_tables, _validate_suites, verify_transform)
+    checks: tuple[Check, ...] = (_validate_tables, _validate_suites, verify_transform, verify_places)
     checks += (_ask_spark,) if options.spark else ()
     found: list[JsonObject] = []
     for name in options.pipeline or all_names(settings):

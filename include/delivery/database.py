@@ -16,7 +16,7 @@ from include.delivery.sql_values import changed_text
 from include.delivery.trouble import busy, overtaken, refuses, taken_by, under_way
 from include.fault_points import fault_point
 from include.pipeline_file.kept_values import TypeAtSink, keeping
-from include.pipeline_file.sink_columns import SinkColumn
+from include.pipeline_file.sink_columns import FLAG, SinkColumn
 from include.protocol.progress import Progress
 from include.protocol.two_phase import Prepared
 
@@ -208,7 +208,18 @@ class DatabaseSink(ABC):
         not."""
 
     def verify_columns(self) -> None:
-        """Checks that no column changes values in silence. Raises TerminalError: one could."""
+        """Checks that no column changes values in silence, and none marks rows as deleted that are there.
+
+        Raises:
+            TerminalError: one could, or does.
+        """
+        table = self.table.in_words
+        if FLAG in self.column_types() and FLAG not in self.table.names and not self.table.flags:
+            action = (
+                f"let the section say `deletes: flag`; or run `DELETE FROM {table} WHERE {FLAG}` and "
+                f"`ALTER TABLE {table} DROP COLUMN {FLAG}`; then run the same again"
+            )
+            raise refuses(self.table.where, f"the column {FLAG}, which the section does not ask for", action)
         for column, at_sink in self._types_there():
             if not at_sink.keeps(column.type):
                 wanted = keeping(self.table.system, column.type, is_key=column.is_key)
@@ -249,7 +260,7 @@ class DatabaseSink(ABC):
 
     @abstractmethod
     def column_types(self) -> dict[str, str]:
-        """The types of the table's columns, by the names that the sink's columns have."""
+        """The types of the table's columns, by their names; where case makes no difference, by the sink's names."""
 
     def stage(self, delivery: Delivery) -> None:  # noqa: B027, a server may stage within the transaction
         """Brings rows and keys to the server before the transaction, where only this session sees them."""

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from include.delivery.contract import Delivery
 from include.delivery.sql_values import json_object, json_value
-from include.delivery.trouble import outcome_unknown, overtaken, unreachable, unreadable
+from include.delivery.trouble import outcome_unknown, overtaken, taken_by, unreachable, unreadable
 from include.fault_points import fault_point
 from include.lake.damage import on_one_line
 from include.lake.sql import sql_name, sql_text
@@ -34,9 +34,10 @@ from include.lake.uri import LakeUri, lake_at
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schema_ddl import nested
 from include.pipeline_file.sink_columns import OPERATION, SinkColumn, sink_columns
-from include.protocol.errors import StoreUnclear
+from include.protocol.errors import LakemarkError, StoreUnclear, TerminalError
 from include.protocol.json_data import JsonObject
 from include.protocol.progress import Progress
+from include.settings import Settings
 
 _ROWS_MAX = 500_000  # of a file
 _PARTS, _MANIFESTS = "parts", "manifests"
@@ -49,6 +50,7 @@ class FolderSink:
     """See `WriteAheadSink`."""
 
     where: str
+    own: str  # PIPELINE/SINK
     uri: LakeUri
     format: Format
     columns: tuple[SinkColumn, ...]
@@ -56,18 +58,19 @@ class FolderSink:
     _number: int = -1  # of the newest manifest
 
     @classmethod
-    def taken(cls, pipeline: Pipeline, name: str) -> FolderSink:
+    def taken(cls, settings: Settings, pipeline: Pipeline, name: str) -> FolderSink:
         """The sink. Nobody else loses it: the next manifest decides.
 
         Raises:
-            RetryableError: the store does not answer.
+            RetryableError: the store does not answer. TerminalError: see `verify_places`.
         """
+        verify_places(settings, pipeline)
         place = pipeline.sinks[name].files
         assert place is not None, "the caller knows its system"
         where = f"{pipeline.name}, sink {name} (files {place.path})"
         section = pipeline.sinks[name]
         columns, is_log = sink_columns(pipeline, section), section.what == "changes"
-        found = cls(where, lake_at(place.path), place.format, columns=columns, is_log=is_log)
+        found = cls(where, f"{pipeline.name}/{name}", lake_at(place.path), place.format, columns=columns, is_log=is_log)
         fault_point("sink.taken")
         return found
 
@@ -77,9 +80,13 @@ class FolderSink:
             if self._number < 0:
                 return None
             try:
-                return Progress.from_json(self._manifest(self._number)["progress"])
+                manifest = self._manifest(self._number)
+                found, by = Progress.from_json(manifest["progress"]), manifest.get("sink", self.own)
             except (ValueError, TypeError, LookupError) as error:
                 raise unreadable(self.where, f"another file, {self._place(self._number)}") from error
+        if by != self.own:
+            raise taken_by(self.where, by, f"{self.own.partition('/')[0]}.yaml")
+        return found
 
     def deliver(self, delivery: Delivery) -> int:
         number = self._number + 1
@@ -88,6 +95,7 @@ class FolderSink:
             fault_point("sink.written")
             manifest: JsonObject = {
                 "number": number,
+                "sink": self.own,
                 "progress": delivery.now.to_json(),
                 "is_snapshot": delivery.is_snapshot,  # readers begin anew: earlier files are no part of the rows
                 "files": parts,
@@ -178,8 +186,28 @@ class FolderSink:
     def _told(self) -> Iterator[None]:
         try:
             yield
+        except LakemarkError:
+            raise
         except (OSError, ValueError, pa.ArrowException) as error:
             raise unreachable(self.where, on_one_line(error)) from error
+
+
+def verify_places(settings: Settings, pipeline: Pipeline) -> None:
+    """Checks that no sink's files lie in the lake or among the pipeline files: VACUUM would remove them there, and
+    readers of tables would find them. Raises TerminalError."""
+    for name, sink in pipeline.sinks.items():
+        if sink.files is None:
+            continue
+        place = f"{lake_at(sink.files.path).reached_by('.')}/"
+        for what, other in {"the lake": str(settings.lake), "the pipeline files": str(settings.pipelines)}.items():
+            if place.startswith(f"{other.rstrip('/')}/"):
+                raise TerminalError(
+                    what="the files of a sink would lie among others",
+                    where=f"{pipeline.name}, sinks.{name}.files.path",
+                    expected=f"a folder apart from {what}, {other}",
+                    found=sink.files.path,
+                    action="name another folder in the pipeline file",
+                )
 
 
 def _joined(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.Table]:

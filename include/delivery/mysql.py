@@ -238,7 +238,7 @@ class MysqlSink(DatabaseSink):
     def column_types(self) -> dict[str, str]:
         found = self.connection.all(_TYPES, (self.table.table, self.table.schema))
         there = {str(name).lower(): str(type_) for name, type_ in found}
-        return {name: there[name.lower()] for name in self.table.names if name.lower() in there}
+        return there | {name: there[name.lower()] for name in self.table.names if name.lower() in there}
 
     def is_empty(self) -> bool:
         return not self.connection.all(f"SELECT 1 FROM {self._name} LIMIT 1")

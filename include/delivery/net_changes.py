@@ -38,7 +38,7 @@ class NetChanges:
     _database: duckdb.DuckDBPyConnection
     _folder: Path
     _pace: Pace
-    _order: tuple[str, ...] = ()  # of the rows, as SQL; empty: that of their keys
+    _is_sorted: bool = False  # the rows are in their order already; else that of their keys is
 
     @property
     def written(self) -> int:
@@ -98,7 +98,8 @@ class NetChanges:
         yield from self._pace.through(reader, "has sent")
 
     def _query(self, table: str, expressions: Sequence[str]) -> str:
-        return f"SELECT {', '.join(expressions)} FROM {table} ORDER BY {', '.join(self._order or self._keys)}"
+        query = f"SELECT {', '.join(expressions)} FROM {table}"
+        return query if self._is_sorted else f"{query} ORDER BY {', '.join(self._keys)}"
 
 
 @contextmanager
@@ -172,7 +173,7 @@ def logged_changes(
         database.execute(f"CREATE TABLE written AS SELECT {values} FROM ({in_order})")
         database.unregister("stream")
         database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
-        found = NetChanges(columns, database, Path(folder), pace, _order=("rowid",))
+        found = NetChanges(columns, database, Path(folder), pace, _is_sorted=True)
         pace.sends(found.written, found.removed)
         yield found
 

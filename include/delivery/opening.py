@@ -58,7 +58,7 @@ def _taken(settings: Settings, pipeline: Pipeline, name: str) -> WriteAheadSink:
         case "kafka":
             return KafkaSink.taken(SinkTopic.of(pipeline, name))
         case "files":
-            return FolderSink.taken(pipeline, name)
+            return FolderSink.taken(settings, pipeline, name)
         case "python":
             return user_sink.taken(settings, pipeline, name)
     sink = _database(pipeline, name)

@@ -68,6 +68,8 @@ def _tables_differ(declared: Declaration) -> Iterator[Problem]:
     taken: dict[object, str] = {}
     for name, sink in declared.sinks.items():
         place = sink.model_dump(include={sink.system}, exclude={sink.system: {"username", "password", "ca_file"}})
+        if sink.files is not None:  # `out` and `out/` are one folder
+            place["files"]["path"] = sink.files.path.rstrip("/")
         if (other := taken.setdefault(repr(place), name)) != name:
             yield Problem(f"sinks.{name}.{sink.system}", "a table that no other sink writes", f"that of {other}")
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from lakemark_names import DAG_PREFIX
 
+from include.control.sink_form import CHOICES
 from include.monitoring.health import Scheduler, SetAside, judge
 from include.monitoring.overview import Seen
 from include.participants.catalog import Catalog
@@ -43,6 +44,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "dag_id": DAG_PREFIX + pipeline.name,
         "table": pipeline.target.table,
         "sinks": [*pipeline.sinks],
+        "sink_choices": [*CHOICES] if pipeline.sinks else [],  # of what they get, in forms
         "schedule": in_words(pipeline.schedule).replace("`", ""),  # it is written for Markdown
         "state": "loading" if loading else health.state,
         "why": health.why,

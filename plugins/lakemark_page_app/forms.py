@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from include.control.sink_form import CHOICES
 from include.savepoints.form import HELP
 
 
@@ -21,6 +22,7 @@ class Form(BaseModel):
     rule: str | None = None
     source: Literal["kafka", "archive"] = "kafka"
     records_per_chunk: Annotated[int, Field(ge=1)] | None = None
+    sinks: Literal[tuple(CHOICES)] | None = None  # type: ignore[valid-type]  # the form's own choices
 
     @field_validator("*")
     @classmethod
@@ -41,4 +43,5 @@ class SavepointForm(BaseModel):
     checkpoint: Annotated[str, Field(pattern=r"^(\d+/)?(\d+|start)$")] | None = None
     is_copy: Annotated[bool, Field(alias="copy")] = False
     keep_file: bool = False
+    sinks: Literal[tuple(CHOICES)] | None = None  # type: ignore[valid-type]  # the form's own choices
     reason: str | None = None

@@ -63,7 +63,7 @@ export function askBackfill(view, given = {}) {
   show();
   const moment = (input) => (input.value ? localMoment(input.value.trim()).toISOString() : null);
   dialog("Backfill", "Start", view, {
-    about: [field("What", kind), text, span, hint], reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
+    about: [field("What", kind), text, span, hint], sinks: true, reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
     conf: () => ({
       what: BACKFILL[kind.value].what,
       ...(kind.value === "batches" && { batches: text.value.trim() }),
@@ -79,7 +79,7 @@ function askReplay(view) {
     about: [
       h("p", {}, "Pending records are decoded and judged again, by the current pipeline file and suite. Good records are merged, but never over newer rows. The others stay pending."),
       field("Only records that broke this rule (empty: all)", rule)],
-    reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
+    sinks: true, reason: {}, preview: true, dagId: `${view.facts.dag_id}__backfill`,
     conf: () => ({ what: "the quarantine", rule: rule.value.trim() || null }),
   });
 }
@@ -115,7 +115,7 @@ function askReset(view) {
     about: [
       h("p", {}, "Begins a new generation. Nothing of the current generation can land any more. Reading goes on from where you choose. Rows stay."),
       field("Read on from: committed, earliest, or a batch's id", from), field(`Type ${name} to confirm`, sure)],
-    reason: { required: true }, dagId: `${dagId}__reset`, conf: () => ({ from: from.value }),
+    sinks: true, reason: { required: true }, dagId: `${dagId}__reset`, conf: () => ({ from: from.value }),
   });
 }
 
@@ -141,7 +141,7 @@ export function askRestore(view, to) {
     about: [h("p", {}, "All tables and the offsets go back together. What came since is undone, and its records are read again."),
       field(`Type ${view.name} to confirm`, sure),
       ...(to.savepoint ? [h("label", { class: "check" }, keep, " Keep file: go on by the pipeline's files as they are, also if they say another thing now")] : [])],
-    reason: { required: true }, preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
+    sinks: true, reason: { required: true }, preview: "savepoint-preview", dagId: `${view.facts.dag_id}__savepoint`,
     conf: () => ({ what: `go back to a ${kind}`, [kind]: name, keep_file: keep.checked }),
   });
 }
@@ -178,17 +178,21 @@ export function resumeBackfill(view, backfill) {
 }
 
 /** A form in a dialog.
-    Args: about: what stands in it. reason: a field for the ledger's reason, if given. preview: whether what would be read
+    Args: about: what stands in it. sinks: whether it asks what sinks get, where there are some. reason: a field for the ledger's reason, if given. preview: whether what would be read
     can be seen first; a text: where to ask for that. dagId, conf: the DAG that is started, and its form. act: what is done instead; the page stays.
     run: the run that it opens then. */
-function dialog(title, verb, view, { about, reason, preview, dagId, conf, previewed = (form) => form, act, run }) {
+function dialog(title, verb, view, { about, sinks, reason, preview, dagId, conf, previewed = (form) => form, act, run }) {
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   const seen = h("pre", { class: "preview", hidden: true, "aria-label": "Preview", "aria-live": "polite" });
   const box = h("dialog", { "aria-label": title, close: () => box.remove() });
   const why = reason && h("input", { name: "reason", maxlength: 500, required: reason.required === true });
+  const choices = sinks ? view.facts.sink_choices : [];
+  const gets = choices.length > 0 && h("select", { name: "sinks" }, choices.map((choice) => h("option", {}, choice)));
+  const filled = () => ({ ...conf(), ...(gets && { sinks: gets.value }) });
   const start = h("button", { class: "primary" }, verb), canAct = act || conf;
   const look = preview && h("button", { type: "button", click: showPreview }, "Preview");
-  const form = h("form", { submit: go }, h("h2", {}, title), about, why && field("Reason, for the ledger", why), seen, problem,
+  const form = h("form", { submit: go }, h("h2", {}, title), about,
+    gets && field(`What sinks get of it (${view.facts.sinks.join(", ")})`, gets), why && field("Reason, for the ledger", why), seen, problem,
     h("p", { class: "buttons" }, canAct && start, look, h("button", { type: "button", click: () => box.close() }, canAct ? "Cancel" : "Close"),
       conf && airflowLink(`dags/${dagId}`, { class: "quiet" }, "Airflow's own form")));
 
@@ -206,7 +210,7 @@ function dialog(title, verb, view, { about, reason, preview, dagId, conf, previe
 
   function showPreview() {
     return attempt(look, async () => {
-      const { lines } = await send(`${view.path}/${preview === true ? "preview" : preview}`, "POST", previewed(conf()));
+      const { lines } = await send(`${view.path}/${preview === true ? "preview" : preview}`, "POST", previewed(filled()));
       seen.textContent = lines.join("\n");
       seen.hidden = false;
     });
@@ -222,7 +226,7 @@ function dialog(title, verb, view, { about, reason, preview, dagId, conf, previe
         else view.refetch();
         return;
       }
-      const given = { ...conf(), ...(why && { reason: why.value || null }) };
+      const given = { ...filled(), ...(why && { reason: why.value || null }) };
       const started = await send(`${AIRFLOW}${encodeURIComponent(dagId)}/dagRuns`, "POST", { logical_date: null, conf: given });
       box.close();
       open(started.dag_run_id);

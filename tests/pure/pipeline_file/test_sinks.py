@@ -48,6 +48,16 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
         ({"postgresql": DATABASE, "columns": {"a": "at"}}, "the key column id, once"),
         ({"postgresql": DATABASE, "types": {"at": "int); DROP"}}, "a type of the system"),
         ({"postgresql": DATABASE, "types": {"other": "int"}}, "a column at the sink"),
+        (
+            {"postgresql": DATABASE, "types": {"at": "date"}},
+            "a type that keeps every value of TIMESTAMP, like timestamp",
+        ),
+        ({"mysql": DATABASE, "types": {"at": "datetime(3)"}}, "like datetime(6) or text"),
+        ({"files": {"path": "/out"}, "columns": {"id": "id", "lakemark_op": "at"}}, "other names than Lakemark's own"),
+        (
+            {"postgresql": DATABASE, "what": "changes", "columns": {"id": "id", "Change_Offset": "at"}},
+            "_lakemark, change_offset, change_partition, change_topic, lakemark_deleted, lakemark_op",
+        ),
         ({"postgresql": DATABASE, "deletes": "tombstone"}, "delete | flag, for postgresql"),
         ({"kafka": {"topic": "t"}, "deletes": "delete"}, "tombstone | flag, for kafka"),
         ({"kafka": {"topic": "a b"}}, "the name of a topic"),
