@@ -108,4 +108,7 @@ def _told(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return format(value.normalize(), "f") if isinstance(value, Decimal) else str(value)
+    if not isinstance(value, Decimal):
+        return str(value)
+    text = format(value, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

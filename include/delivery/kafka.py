@@ -33,6 +33,7 @@ from include.sources.kafka_options import librdkafka_options
 _BY_KEY, _OF_PROGRESS = -1, 0  # the partition of a record: its key chooses it; that of the progress
 _HEADER = "lakemark"  # of a record: PIPELINE/GENERATION/BATCH/NUMBER
 _SECONDS = 30.0  # for an answer
+_BYTES_MAX = 1_000_000_000  # of a record, to the client: the topic's own limit counts
 _FULL_SECONDS = 0.05  # between two tries while the client holds as many records as it may
 _FIRST_LOOK = 20  # offsets at the end of the topic of progress; a transaction's end takes one, too
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
@@ -71,6 +72,7 @@ class KafkaSink:
             "acks": "all",
             "linger.ms": 20,
             "queue.buffering.max.messages": 500_000,
+            "message.max.bytes": _BYTES_MAX,
             "partitioner": "murmur2_random",  # as Java's own clients place a key
             "delivery.report.only.error": True,
             "log_level": 2,

@@ -8,7 +8,7 @@ from typing import Self
 from include.delivery.sql_values import json_object, text_value
 from include.pipeline_file import Pipeline, Security
 from include.pipeline_file.schema_ddl import canonical
-from include.pipeline_file.sink_columns import FLAG, SinkColumn, sink_columns
+from include.pipeline_file.sink_columns import FLAG, PROGRESS_TOPIC, SinkColumn, sink_columns
 from include.protocol.guarantees import Level
 
 
@@ -60,7 +60,7 @@ class SinkTopic:
     @property
     def progress_topic(self) -> str:
         """Where the sink's progress is kept, in one partition."""
-        return f"{self.topic}.lakemark-progress"
+        return PROGRESS_TOPIC.format(self.topic)
 
     @property
     def key(self) -> str:

@@ -108,8 +108,8 @@ def _json(value: str, type_: str, without_nul: bool) -> str:
             each = json_value("x", inner, without_nul)
             return f"'[' || array_to_string(list_transform({value}, lambda x: {each}), ',') || ']'"
         case ("MAP", inner):
-            of_keys, of_values = split(inner)
-            each = f"{_json_key(of_keys, without_nul)} || ':' || {json_value('x.value', of_values, without_nul)}"
+            of_keys, of_values = split(inner)  # keys are STRING: the pipeline file's own check asks for it
+            each = f"{_json('x.key', of_keys, without_nul)} || ':' || {json_value('x.value', of_values, without_nul)}"
             return f"'{{' || array_to_string(list_transform(map_entries({value}), lambda x: {each}), ',') || '}}'"
     match word_of(canonical(type_)):
         case "FLOAT" | "DOUBLE":
@@ -125,12 +125,6 @@ def _json(value: str, type_: str, without_nul: bool) -> str:
         case word if word in _PLAIN_IN_JSON:
             return f"{value}::VARCHAR"
     return f"'\"' || {value}::VARCHAR || '\"'"
-
-
-def _json_key(type_: str, without_nul: bool) -> str:
-    """SQL for the key of a map's entry `x`: always a text in JSON."""
-    key = _json("x.key", type_, without_nul)
-    return f"CASE WHEN {key} LIKE '\"%' THEN {key} ELSE to_json({key})::VARCHAR END"
 
 
 def _joined(parts: list[str]) -> str:

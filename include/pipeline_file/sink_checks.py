@@ -9,12 +9,13 @@ from include.pipeline_file.declaration import Declaration
 from include.pipeline_file.in_words import near
 from include.pipeline_file.kept_values import TypeAtSink, keeping
 from include.pipeline_file.schema_ddl import DECIMALS, scale_of
-from include.pipeline_file.sink_columns import FLAG, columns_of_rows, own_names, sink_columns
+from include.pipeline_file.sink_columns import FLAG, PROGRESS_TOPIC, columns_of_rows, own_names, sink_columns
 from include.pipeline_file.sink_types import is_type
 from include.pipeline_file.sinks import Sink
 from include.protocol.errors import Problem
 
 _DELETES = {"kafka": ("tombstone", "flag"), "postgresql": ("delete", "flag"), "mysql": ("delete", "flag")}
+_NAME_BYTES_MAX = 63  # PostgreSQL's documentation, "Identifiers and Key Words"
 _SCALE_MAX = 30  # MySQL's manual, "Fixed-Point Types"
 
 
@@ -61,6 +62,30 @@ def _types_are_of_columns(declared: Declaration) -> Iterator[Problem]:
                 if not TypeAtSink.read(sink.system, type_).keeps(column.type):
                     allowed = keeping(sink.system, column.type, is_key=column.is_key)
                     yield Problem(f"sinks.{name}.types.{at_sink}", allowed, repr(type_))
+
+
+@reads({"sinks", *COLUMNS})
+def _names_are_short(declared: Declaration) -> Iterator[Problem]:
+    """PostgreSQL cuts a name that is too long, and says so to nobody."""
+    for name, sink in declared.sinks.items():
+        for column in sink_columns(declared, sink) if sink.postgresql is not None else ():
+            if len(column.name.encode()) > _NAME_BYTES_MAX:
+                allowed = f"names of at most {_NAME_BYTES_MAX} bytes in UTF-8 at the sink, as PostgreSQL keeps them"
+                yield Problem(f"sinks.{name}.columns", allowed, column.name)
+
+
+@reads({"sinks", "source.topics", "source.topics_pattern"})
+def _topics_differ(declared: Declaration) -> Iterator[Problem]:
+    """A sink that wrote into a topic that the pipeline reads would feed it for ever."""
+    own = [(name, sink.kafka) for name, sink in declared.sinks.items() if sink.kafka is not None]
+    progress = {PROGRESS_TOPIC.format(topic.topic): name for name, topic in own}
+    for name, topic in own:
+        if topic.topic in progress:
+            allowed = f"another topic: {progress[topic.topic]} keeps its progress there"
+            yield Problem(f"sinks.{name}.kafka.topic", allowed, repr(topic.topic))
+        written = (topic.topic, PROGRESS_TOPIC.format(topic.topic))
+        if topic.bootstrap_servers is None and any(map(declared.source.reads, written)):
+            yield Problem(f"sinks.{name}.kafka.topic", "a topic that the pipeline does not read", repr(topic.topic))
 
 
 @reads({"sinks"})
@@ -164,4 +189,12 @@ def _of_two_phases(name: str, sink: Sink) -> Iterator[Problem]:
         yield Problem(f"sinks.{name}.guarantee", "exactly_once, with `mode: two_phase`", sink.guarantee)
 
 
-CHECKS = (_columns_are_there, _keys_are_delivered, _types_are_of_columns, _tables_differ, _systems_can_do_it)
+CHECKS = (
+    _columns_are_there,
+    _keys_are_delivered,
+    _types_are_of_columns,
+    _names_are_short,
+    _topics_differ,
+    _tables_differ,
+    _systems_can_do_it,
+)

@@ -10,6 +10,7 @@ from include.pipeline_file.schema_ddl import Column
 from include.pipeline_file.section import IS_CURRENT, LINEAGE, VALID_FROM, VALID_TO
 from include.pipeline_file.sinks import Sink
 
+PROGRESS_TOPIC = "{}.lakemark-progress"  # of a topic
 FLAG = "lakemark_deleted"  # with `deletes: flag`
 OPERATION = "lakemark_op"  # of a row in files
 # A state of history is the work of one change, and has its place: two of one key may begin at the same time.

@@ -19,7 +19,8 @@ HOST = r"\[[0-9A-Fa-f:.%\w]+\]|[\w.\-]+"
 # One or two plain names. Statements quote each. A limit of their length that a server has itself, it says.
 SQL_TABLE = r"^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$"
 
-TOPIC = r"^[A-Za-z0-9._\-]{1,200}$"  # as Kafka allows names, shorter by what Lakemark adds
+# As Kafka allows names (not `.` and `..`), shorter by what Lakemark adds.
+TOPIC = r"^(\.{0,2}[A-Za-z0-9_\-]|\.{3})[A-Za-z0-9._\-]{0,197}$"
 
 FOLDER = r"^(/[^\x00]{1,1000}|s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[A-Za-z0-9_.=\-]+)*)$"
 PYTHON_FILE = r"^[a-z][a-z0-9_]{0,62}\.py$"

@@ -61,6 +61,9 @@ def test_variables_stand_in_addresses_and_logins(tmp_path: Path) -> None:
         ({"postgresql": DATABASE, "deletes": "tombstone"}, "delete | flag, for postgresql"),
         ({"kafka": {"topic": "t"}, "deletes": "delete"}, "tombstone | flag, for kafka"),
         ({"kafka": {"topic": "a b"}}, "the name of a topic"),
+        ({"kafka": {"topic": ".."}}, "the name of a topic"),
+        ({"kafka": {"topic": "orders"}}, "a topic that the pipeline does not read"),
+        ({"postgresql": DATABASE, "columns": {"id": "id", "ü" * 40: "at"}}, "at most 63 bytes in UTF-8"),
         ({"files": {"path": "relative"}}, "an absolute path, or s3://BUCKET/PREFIX"),
         ({"files": {"path": "/out"}, "guarantee": "at_most_once"}, "exactly_once: one file publishes a delivery"),
         ({"python": {"file": "../x.py", "class": "A"}}, "NAME.py"),
@@ -93,3 +96,13 @@ def test_sinks_have_names_and_tables_of_their_own(tmp_path: Path) -> None:
     assert "a name of lower-case letters" in refused(tmp_path, {"App": {"postgresql": DATABASE}})
     both = {name: {"postgresql": DATABASE} for name in ("one", "two")}
     assert "a table that no other sink writes" in refused(tmp_path, both)
+
+
+def test_no_sink_writes_where_another_one_keeps_its_progress(tmp_path: Path) -> None:
+    said = refused(tmp_path, {"a": {"kafka": {"topic": "x"}}, "b": {"kafka": {"topic": "x.lakemark-progress"}}})
+    assert "sinks.b.kafka.topic" in said and "another topic: a keeps its progress there" in said
+
+
+def test_a_folder_has_one_sink_however_it_is_written(tmp_path: Path) -> None:
+    said = refused(tmp_path, {"a": {"files": {"path": "/out"}}, "b": {"files": {"path": "/out/"}}})
+    assert "a table that no other sink writes" in said
