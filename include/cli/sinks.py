@@ -169,7 +169,9 @@ def deliver(settings: Settings, options: argparse.Namespace) -> int:
     for name in named_sinks(pipeline, options.sink):
         deliverer = Deliverer(settings, pipeline, name, who(), say=say)
         try:
-            done = deliverer.deliver(as_it_is=options.snapshot)
+            # Without a name: of all that have one.
+            has_one = options.sink is not None or pipeline.sinks[name].what != "changes"
+            done = deliverer.deliver(as_it_is=options.snapshot and has_one)
         except LakemarkError as error:  # of one sink: the others get theirs
             good = False
             facts.append(_told(name, error))

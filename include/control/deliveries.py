@@ -78,6 +78,8 @@ class Deliverer:
             RetryableError: the sink does not answer; what was delivered before is there. TerminalError: it refuses a
                 delivery, or cannot go on from where it stands.
         """
+        if as_it_is:
+            self.feed.verify_has_snapshot()
         if self.standing.paused is not None:
             self._let_go()
             return None

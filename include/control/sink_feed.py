@@ -72,6 +72,17 @@ class SinkFeed:
         """Whether the target's log holds the commit that a transaction was prepared for. Raises TableDamaged."""
         return pending.prepared.has_landed(commit_id(self._uri, pending.prepared.version))
 
+    def verify_has_snapshot(self) -> None:
+        """Raises TerminalError: the sink gets changes, of which there is none."""
+        if self._section.what == "changes":
+            raise TerminalError(
+                what="there is no snapshot of changes",
+                where=self.where,
+                expected="`what: rows`",
+                found="`what: changes`",
+                action=f"`lakemark sinks deliver {self.pipeline.name} {self.name}` delivers the changes that wait",
+            )
+
     def due(self, target: Followed, progress: Progress | None) -> Follow | Fill | Leave:
         """What the sink still has to get. Args: progress: where it stands. Raises TerminalError: see `due`."""
         seen = progress.version if progress is not None and progress.table_id == target.table_id else -1
@@ -139,14 +150,6 @@ class SinkFeed:
     @contextmanager
     def rows_at(self, target: Followed, version: int) -> Iterator[NetChanges]:
         """All rows of a version. Raises as `rows_of`."""
-        if self._section.what == "changes":
-            raise TerminalError(
-                what="there is no snapshot of changes",
-                where=self.where,
-                expected="`what: rows`",
-                found="`what: changes`",
-                action=self.anew,
-            )
         table = Snapshot.at(target.uri, version)
         if table is None:
             raise self._gone(version)

@@ -44,6 +44,7 @@ _NO_RIGHT = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 )
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _UNFIT = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG)
 
 
@@ -125,8 +126,7 @@ class KafkaSink:
         try:
             yield
             self.producer.flush(self.topic.transaction_seconds)
-            if self._failed:
-                raise KafkaException(self._failed[0])
+            self._verify_sent()
         except BaseException:
             with suppress(KafkaException):
                 self.producer.abort_transaction(_SECONDS)
@@ -185,8 +185,12 @@ class KafkaSink:
     def _wait_for_room(self) -> None:
         """The client holds as many records as it may: the broker is slower than what sends them."""
         self.producer.poll(_FULL_SECONDS)
+        self._verify_sent()
+
+    def _verify_sent(self) -> None:
+        """Raises KafkaException: a record was refused. Those beside it are only purged, and may be told first."""
         if self._failed:
-            raise KafkaException(self._failed[0])
+            raise KafkaException(next((e for e in self._failed if e.code() not in _PURGED), self._failed[0]))
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -326,7 +326,8 @@ def test_a_record_that_is_too_large_for_the_topic_is_told_with_what_lets_it_in(
     assert refused.returncode == 1 and "raise the topic's max.message.bytes" in refused.stderr
     limit = ConfigEntry("max.message.bytes", "4000000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=[limit])
-    for answer in AdminClient({"bootstrap.servers": topic.servers}).incremental_alter_configs([resource]).values():
+    admin = AdminClient({"bootstrap.servers": topic.servers})
+    for answer in admin.incremental_alter_configs([resource]).values():
         answer.result(30)
     assert command(*DELIVER).returncode == 0
     assert topic.rows() == stream.rows

@@ -14,7 +14,7 @@ from include.participants.outbox import outbox as outbox_of
 from include.protocol.errors import TerminalError
 from tests.support.delivered import DELIVER, EACH_SERVER, deliverer, stream_of
 from tests.support.hand_made import clean_log
-from tests.support.sink_servers import SinkServer
+from tests.support.sink_servers import PostgresServer, SinkServer
 from tests.support.stream import Change, Stream
 from tests.support.without_kafka import command
 
@@ -113,3 +113,28 @@ def test_files_get_each_change_in_order(tmp_path: Path, monkeypatch: pytest.Monk
     rows = pq.read_table(file).to_pylist()
     assert [(row["id"], row["seq"], row["name"], row["lakemark_deleted"]) for row in rows] == expected(stream)
     assert {row["lakemark_op"] for row in rows} == {"append"}
+
+
+def test_changes_are_in_order_whatever_columns_are_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of the sink has the name of the one that orders changes, or of what the database numbers rows by."""
+    columns = {"id": "id", "seq": "name", "name": "seq", "rowid": "name"}
+    out = tmp_path / "out"
+    section = {"files": {"path": str(out)}, "what": "changes", "columns": columns}
+    stream = Stream.of(tmp_path, monkeypatch, app=section)
+    stream.land([Change(3, 1, "z"), Change(1, 3, "a"), Change(2, 2, "m")])
+    assert deliverer(stream).deliver() is not None
+    [file] = (out / "parts").iterdir()
+    assert [row["name"] for row in pq.read_table(file).to_pylist()] == [1, 2, 3]
+
+
+def test_a_snapshot_of_all_sinks_delivers_the_changes_that_wait(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch, what="changes")
+    stream.land(several(0))
+    refused = command(*DELIVER, "--snapshot")
+    assert refused.returncode == 1 and "`lakemark sinks deliver p app` delivers the changes that wait" in refused.stderr
+    assert deliverer(stream).standing.problem is None
+    assert command("sinks", "deliver", "p", "--snapshot").returncode == 0
+    assert added(postgres) == expected(stream)

@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from include.control.deliveries import Deliverer
 from include.delivery import pace
-from include.protocol.errors import TerminalError
+from include.protocol.errors import ProgressUnreadable, TerminalError
 from include.settings import PROJECT_ROOT
 from tests.support.stopped import stopped
 from tests.support.stream import Change, Stream
@@ -89,6 +90,48 @@ def test_a_long_delivery_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.
         "p, sink app: sends 7 rows, and 0 keys to remove",
         "p, sink app: has sent 7 rows so far",
     ]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "no json"])
+def test_a_manifest_that_no_delivery_has_written_is_told_and_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    stream, out = files_of(tmp_path, monkeypatch)
+    for _ in range(2):
+        stream.land()
+        assert deliverer(stream).deliver() is not None
+    manifest = max((out / "manifests").iterdir())
+    manifest.write_text(content)
+    stream.land()
+    with pytest.raises(ProgressUnreadable, match=r"another file, .*sinks deliver p app --snapshot"):
+        deliverer(stream).deliver()
+    assert deliverer(stream).deliver(as_it_is=True) is not None
+    manifest.unlink()
+    newest = max((out / "manifests").iterdir())
+    told = json.loads(newest.read_text())
+    assert told["is_snapshot"] and sum(part["rows"] for part in told["files"]) == len(stream.rows)
+    assert deliverer(stream).deliver() is not None
+
+
+def test_a_folder_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, out = files_of(tmp_path, monkeypatch)
+    stream.land()
+    assert deliverer(stream).deliver() is not None
+    file = tmp_path / "pipelines" / "p.yaml"
+    told = yaml.safe_load(file.read_text())
+    file.write_text(json.dumps({**told, "sinks": {"renamed": told["sinks"]["app"]}}))
+    refused = command("sinks", "deliver", "p")
+    assert refused.returncode == 1 and "another sink delivers there" in refused.stderr and "p/app" in refused.stderr
+    assert rows_in(out) == stream.rows
+
+
+@pytest.mark.parametrize("place", ["lake/out", "lake/silver/p/_delta_log", "pipelines/out", "x/../lake/out"])
+def test_files_lie_apart_from_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    Stream.of(tmp_path, monkeypatch, app={"files": {"path": str(tmp_path / place)}})
+    for words in (("validate", "p"), DELIVER):
+        refused = command(*words)
+        assert refused.returncode == 1
+        assert "the files of a sink would lie among others" in refused.stdout + refused.stderr
 
 
 def test_a_ledger_that_cannot_be_read_says_nothing_about_the_file(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from include.audit.sinks import sink_findings
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from tests.support import stream as streams
@@ -42,6 +43,62 @@ def test_a_restore_says_what_sinks_get(
     assert deliverer(stream).deliver() is not None
     del stream.changes[1:]
     assert postgres.held() == (stream.rows if deliver == "again" else before)
+
+
+def findings(stream: Stream) -> list[str]:
+    coordinator = stream.coordinator
+    return [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
+
+
+def test_an_audit_knows_the_changes_that_a_restore_has_undone(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch, what="changes")
+    for _ in range(2):
+        stream.land()
+    assert deliverer(stream).deliver() is not None
+    assert command(*BACK, "--deliver", "skip").returncode == 0
+    assert findings(stream) == []
+    assert deliverer(stream).deliver() is not None
+    assert findings(stream) == []
+    postgres.rows("INSERT INTO orders SELECT * FROM orders LIMIT 1")
+    assert len(findings(stream)) == 1
+
+
+def test_an_audit_knows_what_was_read_again_for_the_table_alone(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch brings the same changes again; sinks were not to get them."""
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch, what="changes")
+    changes = stream.coming()
+    stream.land(changes)
+    assert deliverer(stream).deliver() is not None
+    monkeypatch.setattr(streams, "batch", partial(told, deliver="skip"))
+    stream.land(changes)
+    assert deliverer(stream).deliver() is not None
+    assert postgres.rows("SELECT count(*) FROM orders") == [(len(changes),)]
+    assert findings(stream) == []
+    postgres.rows("DELETE FROM orders WHERE change_offset = 0")
+    assert len(findings(stream)) == 1
+
+
+def test_what_reads_again_says_what_sinks_would_get(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.clear()
+    changes = {**postgres.section("log"), "what": "changes"}
+    stream = Stream.of(tmp_path, monkeypatch, app=postgres.section(), log=changes)
+    stream.land()
+    for deliver, of_rows, of_changes in (
+        ("again", "sink app: gets the rows that change by it", "sink log: gets each change that is read again"),
+        ("skip", "sink app: keeps what it has", "sink log: keeps what it has"),
+    ):
+        said = command(*BACK, "--dry-run", "--deliver", deliver).stdout
+        assert of_rows in said and of_changes in said, said
+    reset = command("reset", "p", "--reason", "a test", "--deliver", "refuse", "--dry-run")
+    assert "sink app: its deliveries stop there until you decide" in reset.stdout, reset.stderr
 
 
 def told(number: int, deliver: str) -> Batch:
