@@ -34,10 +34,19 @@ _SECONDS = 60.0
 _JSON_OF_POSTGRESQL = (114, 3802)  # json, jsonb: their numbers in `pg_type`
 
 
+class Stands(NamedTuple):
+    """What a sink says of itself."""
+
+    table_id: str
+    version: int
+    generation: int
+    batch_id: int
+
+
 class Held(NamedTuple):
     """What a sink holds."""
 
-    version: int | None  # of the table, by its own progress; None: it has got nothing yet
+    stands: Stands | None  # by its own progress; None: it has got nothing yet
     rows: list[Values]
     foreign: list[str]  # what no delivery has written, in words
     of_texts: Sequence[OfText]  # of the columns: what the system makes of a text
@@ -114,7 +123,7 @@ def _of_postgresql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[
     ) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         beside = _beside(sink, '"')
-        query = f"SELECT version FROM {beside} WHERE pipeline = %s AND sink = %s"
+        query = f"SELECT {', '.join(Stands._fields)} FROM {beside} WHERE pipeline = %s AND sink = %s"
         found = connection.execute(query.encode(), [pipeline.name, name]).fetchone()
         names = [_quoted(column.name, '"') for column in columns]
         of_types = connection.execute(_select(sink, names, '"').encode() + b" LIMIT 0").description or []
@@ -126,7 +135,7 @@ def _of_postgresql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[
         ]
         with connection.cursor("rows") as cursor:
             rows = _numbered(cursor.execute(_select(sink, read, '"').encode()))
-            return _held(None if found is None else int(found[0]), rows, columns, of_texts)
+            return _held(None if found is None else Stands(*found), rows, columns, of_texts)
 
 
 def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
@@ -145,7 +154,8 @@ def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         cursor.execute(
-            f"SELECT version FROM {_beside(sink, '`')} WHERE pipeline = %s AND sink = %s", (pipeline.name, name)
+            f"SELECT {', '.join(Stands._fields)} FROM {_beside(sink, '`')} WHERE pipeline = %s AND sink = %s",
+            (pipeline.name, name),
         )
         found = list(cursor.fetchall())
         cursor.execute(_select(sink, [_quoted(column.name, "`") for column in columns], "`"))
@@ -154,7 +164,7 @@ def _of_mysql(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
             for column, of_type in zip(columns, cursor.description, strict=True)
         ]
         rows = _numbered(cursor.fetchall_unbuffered())
-        return _held(int(found[0][0]) if found else None, rows, columns, of_texts)
+        return _held(Stands(*found[0]) if found else None, rows, columns, of_texts)
 
 
 def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkColumn]) -> Held:
@@ -164,15 +174,15 @@ def _of_kafka(pipeline: Pipeline, name: str, sink: Sink, columns: Sequence[SinkC
     consumer = Consumer({**librdkafka_options(place), **options, "enable.auto.commit": False})  # type: ignore[arg-type]
     newest: dict[object, Message] = {}
     try:
-        version = None
+        stands = None
         for message in _messages(consumer, f"{sink.topic.topic}.lakemark-progress"):
-            version = _version(message, version)
+            stands = _stands(message, stands)
         for number, message in enumerate(_messages(consumer, sink.topic.topic)):
             newest[number if sink.what == "changes" or message.key() is None else message.key()] = message
     finally:
         consumer.close()
     hides = sink.what != "changes"  # of those a delete is a change
-    return _held(version, _records(newest.values(), columns, hides), columns, [as_it_is] * len(columns))
+    return _held(stands, _records(newest.values(), columns, hides), columns, [as_it_is] * len(columns))
 
 
 def _messages(consumer: Consumer, topic: str) -> Iterator[Message]:
@@ -194,10 +204,11 @@ def _messages(consumer: Consumer, topic: str) -> Iterator[Message]:
             raise KafkaException(error)
 
 
-def _version(message: Message, before: int | None) -> int | None:
-    """Which version a record of progress names. One that names none is no delivery's."""
+def _stands(message: Message, before: Stands | None) -> Stands | None:
+    """What a record of progress says. One that says nothing is no delivery's."""
     try:
-        return int(json.loads(message.value() or b"")["version"])
+        told = json.loads(message.value() or b"")
+        return Stands(*(told[name] for name in Stands._fields))
     except (ValueError, TypeError, LookupError):
         return before
 
@@ -221,7 +232,7 @@ def _records(messages: Iterable[Message], columns: Sequence[SinkColumn], hides: 
 
 
 def _held(
-    version: int | None, read: Iterable[_Read], columns: Sequence[SinkColumn], of_texts: Sequence[OfText]
+    stands: Stands | None, read: Iterable[_Read], columns: Sequence[SinkColumn], of_texts: Sequence[OfText]
 ) -> Held:
     rows: list[Values] = []
     foreign: list[str] = []
@@ -233,7 +244,7 @@ def _held(
             rows.append(tuple(one(value) for one, value in zip(make, values, strict=True)))
         except ForeignValue:
             foreign.append(place)
-    return Held(version, rows, foreign, of_texts)
+    return Held(stands, rows, foreign, of_texts)
 
 
 def _numbered(rows: Iterable[Sequence[Any]]) -> Iterator[_Read]:

@@ -38,21 +38,22 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
     if found is None:
         return
     known = Ledger(tables.ledger).recent().sinks.get(name, SinkStanding()).progress
-    if found.version is None:
+    if (stands := found.stands) is None:
         if known is not None:
             told = f"the sink says of itself that it has got nothing, and the ledger that it has {known.in_words}"
-            yield Finding(
-                told,
-                where,
-                "somebody has removed its progress, or its rows, too: find out who; the next "
-                "delivery begins as with a new sink",
-            )
+            action = "somebody has removed its progress, and maybe its rows: find out who, before the next delivery"
+            yield Finding(told, where, action)
         return
     log = TableLog.open(uri)
     again = f"`lakemark sinks deliver {pipeline.name} {name} --snapshot` delivers the table as it is now"
-    if log is None or found.version > log.version:
-        newest = "no table" if log is None else f"version {log.version}"
-        yield Finding(f"the sink has version {found.version}, and the target is {newest}", where, again)
+    if log is None or stands.version > log.version or stands.table_id != log.table_id:
+        now = "no table" if log is None else f"version {log.version} of table {log.table_id}"
+        told = f"the sink has version {stands.version} of table {stands.table_id}, and the target is {now}"
+        yield Finding(told, where, again)
+        return
+    if sink.route is None and (of_log := _newest_batch(log, pipeline, stands.version)) not in (None, stands[2:]):
+        told = f"the sink says that batch {stands[2:]} is the newest in version {stands.version}, and the log {of_log}"
+        yield Finding(told, where, f"somebody has written its progress, or the lake is another one; {again}")
         return
     if found.foreign:
         shown = ", ".join(found.foreign[:_SHOWN])
@@ -61,7 +62,7 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
     if sink.what == "changes":
         yield from _findings_of_changes(settings, pipeline, name, columns, found=found, log=log)
         return
-    table = open_table(uri, found.version)
+    table = open_table(uri, stands.version)
     assert table is not None, "its log was there a moment ago"
     right = by_key(in_the_lake(table, columns, pipeline.seen_by_readers, of_texts=found.of_texts), columns)
     there = by_key(found.rows, columns)
@@ -72,8 +73,14 @@ def _content_findings(settings: Settings, pipeline: Pipeline, name: str) -> Iter
     ):
         if keys:
             shown = ", ".join(str(key) for key in sorted(keys, key=str)[:_SHOWN])
-            told = f"the sink {what} {len(keys):,} rows of version {found.version}, such as {shown}"
+            told = f"the sink {what} {len(keys):,} rows of version {stands.version}, such as {shown}"
             yield Finding(told, where, f"somebody else writes there, or has: find out who; then {again}")
+
+
+def _newest_batch(log: TableLog, pipeline: Pipeline, version: int) -> Values | None:
+    """The newest batch up to a version, by the log; None: the log no longer says it."""
+    landed = log.landed_commits(pipeline.name)
+    return next((tuple(one.metadata.batch.key) for one in landed if one.table_version <= version), None)
 
 
 def _findings_of_changes(
@@ -89,8 +96,9 @@ def _findings_of_changes(
     landed = {
         tuple(one.metadata.batch.key)
         for one in log.landed_commits(pipeline.name)
-        if found.version is not None and one.table_version <= found.version
+        if found.stands is not None and one.table_version <= found.stands.version
     }
+    assert found.stands is not None, "it has got something"
     there = Counter(found.rows)
     foreign = there - sum(accepted.values(), Counter[Values]())
     lacking = sum((changes for batch, changes in accepted.items() if batch in landed), Counter[Values]()) - there
@@ -101,7 +109,7 @@ def _findings_of_changes(
     for what, changes in (("lacks", lacking), ("has, and no landed batch has brought,", foreign)):
         if changes:
             shown = ", ".join(str(values) for values in sorted(changes, key=str)[:_SHOWN])
-            told = f"the sink {what} {changes.total():,} changes up to version {found.version}, such as {shown}"
+            told = f"the sink {what} {changes.total():,} changes up to version {found.stands.version}, such as {shown}"
             yield Finding(told, where, "somebody else writes there, or has: find out who, and mend the rows there")
 
 

@@ -118,7 +118,9 @@ def rebuild(settings: Settings, options: argparse.Namespace) -> int:
         "rows": "the highest offsets among the target's rows: records after them may be read once more, which is safe, "
         "because changes have an order",
     }
-    lines = [f"made from {told[started.origin]}", *generation_lines(started)]
+    sinks = Coordinator(settings, pipeline).ledger.recent().sinks
+    paused = [f"  sink {name} is paused: {one.paused}" for name, one in sinks.items() if one.paused is not None]
+    lines = [f"made from {told[started.origin]}", *generation_lines(started), *paused]
     report(options, facts, [*lines, f"the old ledger is in {aside}"] if aside else lines)
     return 0
 

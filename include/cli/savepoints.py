@@ -218,6 +218,9 @@ def _lines(one: Savepoint) -> Iterator[str]:
             continue
         rows = "" if table.rows is None else f"{table.rows:,} rows, "
         yield f"  {name}: version {table.position.version}, {rows}{table.files:,} files, {table.bytes / 1e6:,.1f} MB"
+    for sink, standing in begun.sinks.items():
+        progress = "nothing" if standing.progress is None else standing.progress.in_words
+        yield f"  sink {sink}: had {progress}{' and was paused' if standing.paused else ''}"
     yield f"  with {', '.join(one.texts)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from include.control.generation_change import RACES_MAX, GenerationChange
@@ -14,10 +15,11 @@ from include.protocol.batch import FORM
 from include.protocol.beginnings import positions_to_begin_with, unnamed_after
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.generations import no_later_than, rebuild
-from include.protocol.ledger_events import GenerationStarted
+from include.protocol.ledger_events import Event, GenerationStarted
 from include.protocol.ledger_state import LedgerState
 from include.protocol.left_out import with_left_out
 from include.protocol.settlement import verify_ledger_not_behind
+from include.protocol.sinks import SinkStanding, SinkTold
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,25 @@ class LedgerRebuild(GenerationChange):
         else:  # without a fence nothing may be recorded
             raise self._lost_every_race()
         fault_point("generation.fenced")
+        events = [*events, *self._sinks(started)]
         aside = self.settler.ledger.set_aside()
         fault_point("rebuild.set_aside")
         self.settler.ledger.append(lambda state: events if not state.generations else [])
         return started, aside
+
+    def _sinks(self, started: GenerationStarted) -> Iterator[Event]:
+        """What the ledger that is set aside knows of the sinks. One that cannot be read may have held a pause: then
+        nothing is delivered until a person says so."""
+        try:
+            before = self.settler.ledger.state() if self.settler.ledger.events() else None
+        except LakemarkError:
+            before = None
+        name = self.settler.pipeline.name
+        for sink in self.settler.pipeline.sinks:
+            resume = f"`lakemark sinks resume {name} {sink} --reason ...` lets it get what it lacks"
+            lost = SinkStanding(paused=f"whether it was paused is lost with the ledger; {resume}")
+            standing = lost if before is None else before.sinks.get(sink, SinkStanding())
+            yield SinkTold(started.generation, sink, standing, told_by=started.started_by, reason=started.reason)
 
     def _end_restore(self, log: TableLog, begun: GenerationStarted | None) -> None:
         """Brings the rows of the other tables that a restore or a promotion was to bring, if it was interrupted after

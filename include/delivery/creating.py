@@ -64,7 +64,7 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
         return Needed([], [])
     if system == "kafka":
         topic = SinkTopic.of(pipeline, name)
-        return Needed(kafka_topics.as_commands(topic, kafka_topics.missing(topic)), kafka_topics.rights(topic))
+        return Needed(kafka_topics.as_commands(topic, kafka_topics.lacking(topic)), kafka_topics.rights(topic))
     table, server = SinkTable.of(pipeline, name), _SERVERS[system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:
         table = server.placed(connection, table)
@@ -85,7 +85,7 @@ def create(pipeline: Pipeline, name: str, wanted: Needed) -> None:
         return
     if system == "kafka":
         topic = SinkTopic.of(pipeline, name)
-        kafka_topics.make(topic, kafka_topics.missing(topic))
+        kafka_topics.make(topic, kafka_topics.lacking(topic))
         return
     table, server = SinkTable.of(pipeline, name), _SERVERS[system]
     with server.errors_of(table), _connected(pipeline, table, server) as connection:

@@ -18,24 +18,24 @@ from datetime import UTC, datetime
 from itertools import chain
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from include.delivery.contract import Delivery
+from include.delivery.kafka_progress import OF_PROGRESS, has_records, newest
 from include.delivery.kafka_topics import verify_keeps
 from include.delivery.sink_topic import SinkTopic
-from include.delivery.trouble import outcome_unknown, overtaken, refuses, taken_by, unreachable, unreadable
+from include.delivery.trouble import outcome_unknown, overtaken, refuses, unreachable, unreadable
 from include.fault_points import fault_point
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.progress import Progress
 from include.sources.kafka_options import librdkafka_options
 
-_BY_KEY, _OF_PROGRESS = -1, 0  # the partition of a record: its key chooses it; that of the progress
+_BY_KEY = -1  # the partition of a record: its key chooses it
 _HEADER = "lakemark"  # of a record: PIPELINE/GENERATION/BATCH/NUMBER
 _SECONDS = 30.0  # for an answer
 _BYTES_MAX = 1_000_000_000  # of a record, to the client: the topic's own limit counts
 _FULL_SECONDS = 0.05  # between two tries while the client holds as many records as it may
-_FIRST_LOOK = 20  # offsets at the end of the topic of progress; a transaction's end takes one, too
 _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 _NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _NO_RIGHT = (
@@ -86,9 +86,12 @@ class KafkaSink:
 
     def progress(self) -> Progress | None:
         with _errors_of(self.topic):
-            self._stands = _newest(self.topic)
+            self._stands = newest(self.topic)
             if self._stands is None:
                 verify_keeps(self.topic)
+                if self.topic.guarantee == "exactly_once" and has_records(self.topic):
+                    found = f"records in {self.topic.topic}, and no progress of this sink in"
+                    raise unreadable(self.topic.where, f"{found} {self.topic.progress_topic}")
         return self._stands
 
     def deliver(self, delivery: Delivery) -> int:
@@ -127,9 +130,12 @@ class KafkaSink:
             yield
             self.producer.flush(self.topic.transaction_seconds)
             self._verify_sent()
-        except BaseException:
+        except BaseException as error:
             with suppress(KafkaException):
                 self.producer.abort_transaction(_SECONDS)
+            self.producer.poll(0)
+            if isinstance(error, KafkaException):  # of what came after a record that was refused
+                self._verify_sent()
             raise
         fault_point("sink.written")
         self._commit()
@@ -171,7 +177,7 @@ class KafkaSink:
         told = {**now.to_json(), "published_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
         own = f"{self.topic.pipeline}/{self.topic.name}"
         # To the partition that is read, however many the topic has.
-        self._produce(self.topic.progress_topic, json.dumps(told), own, headers=[], partition=_OF_PROGRESS)
+        self._produce(self.topic.progress_topic, json.dumps(told), own, headers=[], partition=OF_PROGRESS)
 
     def _produce(
         self, topic: str, value: str | None, key: str, headers: list[tuple[str, str]], partition: int = _BY_KEY
@@ -204,66 +210,6 @@ def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while (batch := coming.result()) is not None:
             coming = maker.submit(next, batches, None)
             yield batch
-
-
-def _newest(topic: SinkTopic) -> Progress | None:
-    """The progress that was committed last. Only who has taken the sink may ask: nobody else can add any more.
-
-    It looks at the end of the topic first, and further back if there is none: most offsets there are of transactions'
-    ends."""
-    consumer = Consumer(
-        {
-            **librdkafka_options(topic),
-            "group.id": f"{topic.transactional_id}.progress",  # it commits no offsets
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 20,
-            "log_level": 2,
-        }
-    )
-    place = TopicPartition(topic.progress_topic, _OF_PROGRESS)
-    try:
-        first, end = consumer.get_watermark_offsets(place, timeout=_SECONDS)
-        look = _FIRST_LOOK
-        while True:
-            start = max(first, end - look)
-            found = _last_from(consumer, topic, start)
-            if found is not None or start == first:
-                return found
-            look *= 20
-    finally:
-        consumer.close()
-
-
-def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | None:
-    own, newest = f"{topic.pipeline}/{topic.name}", None
-    consumer.assign([TopicPartition(topic.progress_topic, _OF_PROGRESS, start)])
-    while True:
-        message = consumer.poll(_SECONDS)
-        if message is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        if (error := message.error()) is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # of what transactions have ended
-                return None if newest is None else _progress_in(newest, topic)
-            raise KafkaException(error)
-        key, value = message.key(), message.value()
-        if key is None or value is None:
-            continue
-        if (of := key.decode(errors="replace")) != own:
-            raise taken_by(topic.where, of, f"{topic.pipeline}.yaml")
-        newest = message
-
-
-def _progress_in(message: Message, topic: SinkTopic) -> Progress:
-    """Raises ProgressUnreadable."""
-    try:
-        told: JsonObject = json.loads(message.value() or b"")
-        return Progress.from_json({name: told[name] for name in told.keys() - {"published_at"}})
-    except (ValueError, TypeError, AttributeError) as error:
-        place = f"offset {message.offset()} of partition {message.partition()} of {topic.progress_topic}"
-        raise unreadable(topic.where, f"another record at {place}") from error
 
 
 @contextmanager

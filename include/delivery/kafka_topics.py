@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException
+import time
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from include.delivery.sink_topic import SinkTopic
@@ -11,12 +14,20 @@ from include.protocol.errors import TerminalError
 from include.sources.kafka_options import librdkafka_options
 
 _SECONDS = 30.0
+_LOOK_SECONDS = 0.2  # between two looks whether a topic is deleted at last
 _LIMITS = ("retention.ms", "retention.bytes")  # of a topic whose old records are deleted; -1: none
 _OF_PROGRESS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
 
 
-def missing(topic: SinkTopic) -> list[NewTopic]:
-    """The topics that are not there. Raises RetryableError: Kafka does not answer."""
+class Lacking(NamedTuple):
+    """What a sink lacks at Kafka."""
+
+    topics: list[NewTopic]  # that are not there
+    outdated: list[str]  # to delete before: a progress in a topic whose records are gone
+
+
+def lacking(topic: SinkTopic) -> Lacking:
+    """What is not there. A sink whose topic is new has got nothing. Raises RetryableError: Kafka does not answer."""
     try:
         there = _admin(topic).list_topics(timeout=_SECONDS).topics
     except KafkaException as error:
@@ -25,17 +36,23 @@ def missing(topic: SinkTopic) -> list[NewTopic]:
         NewTopic(topic.topic, num_partitions=-1, replication_factor=-1),  # as the broker's defaults say
         NewTopic(topic.progress_topic, num_partitions=1, replication_factor=-1, config=_OF_PROGRESS),
     ]
-    return [one for one in wanted if one.topic not in there]
+    outdated = [topic.progress_topic] if topic.topic not in there and topic.progress_topic in there else []
+    return Lacking([one for one in wanted if one.topic not in there or one.topic in outdated], outdated)
 
 
-def make(topic: SinkTopic, wanted: list[NewTopic]) -> None:
-    """Makes topics. Raises RetryableError: Kafka does not answer, or refuses."""
-    if not wanted:
+def make(topic: SinkTopic, wanted: Lacking) -> None:
+    """Makes what is lacking. Raises RetryableError: Kafka does not answer, or refuses."""
+    if not wanted.topics:
         return
     admin = _admin(topic)  # it must live until it has answered
     try:
-        for made in admin.create_topics(wanted, operation_timeout=_SECONDS).values():
-            made.result()
+        if wanted.outdated:
+            for gone in admin.delete_topics(wanted.outdated, operation_timeout=_SECONDS).values():
+                gone.result()
+        deadline = time.monotonic() + _SECONDS
+        for one in wanted.topics:
+            while not _made(admin, one, is_late=time.monotonic() > deadline or one.topic not in wanted.outdated):
+                time.sleep(_LOOK_SECONDS)
     except KafkaException as error:
         raise unreachable(topic.where, error.args[0].str()) from error
 
@@ -65,13 +82,26 @@ def verify_keeps(topic: SinkTopic) -> None:
         )
 
 
-def as_commands(topic: SinkTopic, wanted: list[NewTopic]) -> list[str]:
+def _made(admin: AdminClient, wanted: NewTopic, is_late: bool) -> bool:
+    """Makes one topic. False: one of that name is still being deleted. Args: is_late: that takes too long."""
+    [made] = admin.create_topics([wanted], operation_timeout=_SECONDS).values()
+    try:
+        made.result()
+    except KafkaException as error:
+        if is_late or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    return True
+
+
+def as_commands(topic: SinkTopic, wanted: Lacking) -> list[str]:
     """The same for an administrator, by Kafka's own tool."""
-    return [
+    gone = [f"{_tool('kafka-topics.sh', topic)} --delete --topic {name}" for name in wanted.outdated]
+    return gone + [
         f"{_tool('kafka-topics.sh', topic)} --create --topic {one.topic}"
         + (f" --partitions {one.num_partitions}" if one.num_partitions > 0 else "")
         + "".join(f" --config {name}={value}" for name, value in (one.config or {}).items())
-        for one in wanted
+        for one in wanted.topics
     ]
 
 
@@ -79,7 +109,7 @@ def rights(topic: SinkTopic) -> list[str]:
     """The rights of who delivers, by Kafka's own tool."""
     tool = f"{_tool('kafka-acls.sh', topic)} --add --allow-principal User:WHO"
     return [
-        f"{tool} --operation Write --operation Describe --topic {topic.topic}",
+        f"{tool} --operation Write --operation Read --operation Describe --topic {topic.topic}",
         f"{tool} --operation Write --operation Read --operation Describe --operation DescribeConfigs "
         f"--topic {topic.progress_topic}",
         f"{tool} --operation Write --operation Describe --transactional-id {topic.transactional_id}",

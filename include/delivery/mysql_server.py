@@ -19,7 +19,7 @@ from pymysql.constants import CR, ER
 from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import Dialect, mysql
 from include.delivery.sink_table import PROGRESS, SinkTable
-from include.delivery.trouble import refuses, refuses_login, unreachable
+from include.delivery.trouble import refuses, refuses_certificates, refuses_login, unreachable
 from include.lake.damage import on_one_line
 from include.sources.logins import DatabaseLogin
 
@@ -111,9 +111,8 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
                 raise
             connection.run(_SETTINGS.replace("transaction_isolation", _OLDER_NAME))
         return connection
-    except (FileNotFoundError, ssl.SSLError) as error:  # before anybody is asked
-        action = "correct `ca_file` in the pipeline file: a PEM file of who has signed the server's certificate"
-        raise refuses(table.where, f"ca_file {ca_file}: {on_one_line(error)}", action) from error
+    except (FileNotFoundError, ssl.SSLError) as error:
+        raise refuses_certificates(table.where, f"{ca_file}: {on_one_line(error)}") from error
     except pymysql.err.Error as error:
         if error.args and error.args[0] in _NO_LOGIN:
             raise refuses_login(table.where, login, _said(error)) from None  # the cause may quote the login

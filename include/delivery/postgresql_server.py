@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import psycopg
@@ -14,7 +15,7 @@ from psycopg.abc import PQGen
 from include.delivery.database import ANSWER_SECONDS
 from include.delivery.ddl import POSTGRESQL, Dialect
 from include.delivery.sink_table import PROGRESS, SinkTable
-from include.delivery.trouble import refuses, refuses_login, unreachable
+from include.delivery.trouble import refuses, refuses_certificates, refuses_login, unreachable
 from include.lake.damage import on_one_line
 from include.sources.logins import DatabaseLogin
 
@@ -66,6 +67,8 @@ def connected(table: SinkTable, login: DatabaseLogin, ca_file: str | None) -> Co
         )
     except psycopg.OperationalError as error:
         found = on_one_line(error)
+        if ca_file is not None and ("SSL" in found or "certificate" in found or not Path(ca_file).is_file()):
+            raise refuses_certificates(table.where, f"{ca_file}: {found}") from error
         if "authentication failed" in found or "does not exist" in found or "no password supplied" in found:
             raise refuses_login(table.where, login, found) from None  # the cause may quote the login
         raise unreachable(table.where, found) from error

@@ -105,7 +105,7 @@ def unreadable(where: str, found: str) -> ProgressUnreadable:
         where=where,
         expected="what a delivery has written there",
         found=found,
-        action="let the sink begin anew: `lakemark sinks deliver --snapshot`, or `lakemark sinks skip --all`",
+        action='let the sink begin anew (docs/sinks.md, "What happens when")',
     )
 
 
@@ -117,6 +117,18 @@ def refuses_login(where: str, login: DatabaseLogin, found: str) -> TerminalError
         expected=f"the user {login.username} of the database {login.database}",
         found=found,
         action="correct `sinks` in the pipeline file, or the variables or the connection that it names",
+    )
+
+
+def refuses_certificates(where: str, found: str) -> TerminalError:
+    """The error of a server whose certificate is not one of those that `ca_file` trusts, or of one that has none."""
+    return TerminalError(
+        what="a sink cannot be asked by TLS",
+        where=where,
+        expected="a server with a certificate that `ca_file` trusts",
+        found=found,
+        action="correct `ca_file` in the pipeline file: a PEM file of who has signed the server's certificate; or let "
+        "the server use TLS",
     )
 
 

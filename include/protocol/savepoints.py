@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from include.protocol.checkpoints import Checkpoint
@@ -19,6 +19,7 @@ from include.protocol.first_offsets import FirstOffsets
 from include.protocol.json_data import JsonMapping, JsonObject
 from include.protocol.ledger_events import SAVEPOINT
 from include.protocol.participants import Position
+from include.protocol.sinks import Sinks, sinks_from_json, sinks_to_json
 
 BEGUN, MANIFEST, TABLES, LISTS, TEXTS = "begun.json", "manifest.json", "tables", "files", "pipeline"
 FORM = 1
@@ -40,6 +41,7 @@ class Begun:
     form: int = FORM
     is_deep: bool = False  # its list of files has the hash of each
     first: FirstOffsets | None = None  # where reading began; None: an older Lakemark did not keep it
+    sinks: Sinks = field(default_factory=dict)  # what each had got then, as far as the ledger knew
 
     @property
     def origin(self) -> str:
@@ -47,8 +49,12 @@ class Begun:
         return f"{SAVEPOINT}{self.name} {self.checkpoint.name}"
 
     def to_json(self) -> JsonObject:
-        said = {name: value for name, value in asdict(self).items() if name not in ("is_deep", "first")}
-        later = {"is_deep": self.is_deep or None, "first": self.first and self.first.to_json()}  # than the first form
+        said = {name: value for name, value in asdict(self).items() if name not in ("is_deep", "first", "sinks")}
+        later = {  # than the first form
+            "is_deep": self.is_deep or None,
+            "first": self.first and self.first.to_json(),
+            "sinks": sinks_to_json(self.sinks) if self.sinks else None,
+        }
         there = {name: value for name, value in later.items() if value is not None}
         return {**said, "checkpoint": self.checkpoint.to_json(), **there}
 
@@ -58,6 +64,7 @@ class Begun:
         made = {
             "checkpoint": Checkpoint.from_json(data["checkpoint"]),
             "first": first and FirstOffsets.from_json(first),
+            "sinks": sinks_from_json(data.get("sinks", {})),
         }
         return cls(**{**data, **made})
 

@@ -132,6 +132,7 @@ class Making:
             code_version=self.settings.code_version,
             is_deep=self.is_deep,
             first=reading_began(ledger.events(), ledger.state()),
+            sinks={name: one for name, one in ledger.state().sinks.items() if name in self.pipeline.sinks},
         )
         verify_complete(begun.checkpoint)
         for participant in Catalog.of(self.pipeline).participants:

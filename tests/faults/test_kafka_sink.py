@@ -2,101 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import uuid
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
-from include.audit import sink_contents
-from include.audit.sinks import sink_findings
 from include.control.deliveries import Deliverer
-from include.delivery.creating import create, needed
 from include.installation.stack import Stack
 from include.protocol.errors import TerminalError
-from tests.support.sink_servers import free_port
+from tests.support.sink_topics import Read, Topic, deliverer, stream_of
 from tests.support.stopped import stopped
 from tests.support.stream import Change, Stream
 from tests.support.without_kafka import COMMAND, command
 
 DELIVER = ("sinks", "deliver", "p", "app")
-
-
-@dataclass(frozen=True)
-class Read:
-    """A record, as a reader sees it."""
-
-    partition: int
-    key: str
-    value: dict[str, Any] | None
-    version: int  # its place: the number of the batch
-    number: int
-
-
-@dataclass
-class Topic:
-    """The topic of a stream's sink."""
-
-    servers: str
-    name: str
-
-    def read(self, isolation: str = "read_committed") -> list[Read]:
-        """All records, partition by partition."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": uuid.uuid4().hex,
-                "isolation.level": isolation,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-            }
-        )
-        partitions = consumer.list_topics(self.name, timeout=30).topics[self.name].partitions
-        consumer.assign([TopicPartition(self.name, number, 0) for number in partitions])
-        found, ended = [], 0
-        while ended < len(partitions):
-            message = consumer.poll(30)
-            assert message is not None
-            if message.error() is not None:
-                ended += 1
-                continue
-            [(_, header)] = message.headers() or []
-            _, _, batch, number = str(header, "utf-8").split("/") if isinstance(header, bytes) else header.split("/")
-            key, value = message.key(), message.value()
-            partition = message.partition()
-            assert key is not None and partition is not None
-            told = None if value is None else json.loads(value)
-            found.append(Read(partition, key.decode(), told, int(batch), int(number)))
-        consumer.close()
-        return found
-
-    def rows(self) -> list[tuple[int, int, str | None]]:
-        """What a reader has who keeps the last record of each key."""
-        newest: dict[str, dict[str, Any] | None] = {}
-        for record in self.read():
-            newest[record.key] = record.value
-        return sorted((row["id"], row["seq"], row["name"]) for row in newest.values() if row is not None)
-
-
-def stream_of(folder: Path, stack: Stack, patch: pytest.MonkeyPatch, **more: Any) -> tuple[Stream, Topic]:
-    topic = Topic(stack.broker.bootstrap_servers, f"out-{uuid.uuid4().hex[:10]}")
-    place = {"bootstrap_servers": topic.servers, "topic": topic.name, "transaction_seconds": 30}
-    found = Stream.of(folder, patch, app={"kafka": place, "begin": "start", **more})
-    create(found.coordinator.pipeline, "app", needed(found.coordinator.pipeline, "app"))
-    return found, topic
-
-
-def deliverer(stream: Stream) -> Deliverer:
-    return Deliverer(stream.coordinator.settings, stream.coordinator.pipeline, "app")
 
 
 def assert_each_once_and_in_order(stream: Stream, records: list[Read]) -> None:
@@ -258,80 +184,3 @@ def test_a_topic_of_progress_with_several_partitions_doubles_nothing(
         assert deliverer(stream).deliver() is not None
     assert topic.rows() == stream.rows
     assert_each_once_and_in_order(stream, topic.read())
-
-
-def findings(stream: Stream) -> list[str]:
-    coordinator = stream.coordinator
-    return [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
-
-
-def test_records_that_no_delivery_has_written_are_found(
-    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream, topic = stream_of(tmp_path, stack, monkeypatch)
-    stream.land()
-    assert deliverer(stream).deliver() is not None
-    assert findings(stream) == []
-    producer = Producer({"bootstrap.servers": topic.servers})
-    for value, key in ((b"no json", b"a"), (b"[1]", b"b"), (b'{"id": "x"}', b"c"), (b"{}", None)):
-        producer.produce(topic.name, value, key)
-    producer.flush(30)
-    [told] = findings(stream)
-    assert told.startswith("the sink has 4 records that no delivery has written, such as offset ")
-
-
-def test_a_progress_that_no_delivery_has_written_is_told_and_begun_anew(
-    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream, topic = stream_of(tmp_path, stack, monkeypatch)
-    stream.land()
-    assert deliverer(stream).deliver() is not None
-    producer = Producer({"bootstrap.servers": topic.servers})
-    producer.produce(f"{topic.name}.lakemark-progress", b"no json", b"p/app")
-    producer.flush(30)
-    refused = command(*DELIVER)
-    assert refused.returncode == 1 and "the progress of a sink cannot be read" in refused.stderr
-    assert findings(stream) == []  # what it has is right
-    assert command("sinks", "deliver", "p", "app", "--snapshot").returncode == 0
-    stream.land()
-    assert command(*DELIVER).returncode == 0
-    assert topic.rows() == stream.rows
-
-
-def test_a_broker_that_is_away_is_a_finding(tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream, _ = stream_of(tmp_path, stack, monkeypatch)
-    stream.land()
-    assert deliverer(stream).deliver() is not None
-    place = stream.coordinator.pipeline.sinks["app"].topic
-    away = stream.coordinator.pipeline.model_copy(
-        update={
-            "sinks": {
-                "app": stream.coordinator.pipeline.sinks["app"].model_copy(
-                    update={"kafka": place.model_copy(update={"bootstrap_servers": f"127.0.0.1:{free_port()}"})}
-                )
-            }
-        }
-    )
-    monkeypatch.setattr(sink_contents, "_SECONDS", 2.0)
-    [told] = [finding.what for finding in sink_findings(stream.coordinator.settings, away, "app")]
-    assert "a sink cannot be read" in told
-
-
-def test_a_record_that_is_too_large_for_the_topic_is_told_with_what_lets_it_in(
-    tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream, topic = stream_of(tmp_path, stack, monkeypatch)
-    stream.land([Change(1, 1, "".join(random_letters(Random(1), 1_500_000)))])
-    refused = command(*DELIVER)
-    assert refused.returncode == 1 and "raise the topic's max.message.bytes" in refused.stderr
-    limit = ConfigEntry("max.message.bytes", "4000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic.name, incremental_configs=[limit])
-    admin = AdminClient({"bootstrap.servers": topic.servers})
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
-    assert command(*DELIVER).returncode == 0
-    assert topic.rows() == stream.rows
-
-
-def random_letters(dice: Random, number: int) -> list[str]:
-    return dice.choices("abcdefghijklmnopqrstuvwxyz", k=number)

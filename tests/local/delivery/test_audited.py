@@ -40,7 +40,19 @@ def test_a_sink_that_has_everything_or_is_behind_has_no_findings(
             "the sink has with other values 2 rows of version 1, such as (0,)",
         ),
         ("INSERT INTO orders (id, seq, name) VALUES (99, 1, 'x')", "the sink has, and the target has not, 1 rows"),
-        ("UPDATE lakemark_progress SET version = 9", "the sink has version 9, and the target is version 1"),
+        ("UPDATE lakemark_progress SET version = 9", "the sink has version 9 of table "),
+        (
+            "UPDATE lakemark_progress SET table_id = 'x'",
+            "the sink has version 1 of table x, and the target is version 1 ",
+        ),
+        (
+            "UPDATE lakemark_progress SET batch_id = 7",
+            "the sink says that batch (1, 7) is the newest in version 1, and the log (1, 0)",
+        ),
+        (
+            "DELETE FROM lakemark_progress",
+            "the sink says of itself that it has got nothing, and the ledger that it has version 1",
+        ),
     ],
 )
 def test_what_somebody_else_has_written_is_found(

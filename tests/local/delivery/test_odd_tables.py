@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from include.audit.sinks import sink_findings
 from include.delivery import postgresql
 from include.protocol.errors import TerminalError
+from tests.support.advice import advised
 from tests.support.delivered import DELIVER, deliverer, stream_of
 from tests.support.sink_servers import PostgresServer, SinkServer
 from tests.support.stream import Change, Stream
@@ -217,16 +218,45 @@ def test_files_that_vacuum_has_removed_are_told_as_that(
         deliverer(stream).deliver()
 
 
-def test_a_progress_that_no_delivery_has_written_is_told_and_begun_anew(
+def test_a_progress_that_no_delivery_has_written(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch)
     stream.land()
     assert command(*DELIVER).returncode == 0
-    server.rows("UPDATE lakemark_progress SET shape = 'x'")
+    for which in (0, 1):
+        server.rows("UPDATE lakemark_progress SET shape = 'x'")
+        stream.land()
+        refused = command(*DELIVER)
+        assert refused.returncode == 1 and refused.stderr.startswith("ProgressUnreadable: ")
+        problem = str(deliverer(stream).standing.problem)
+        followed = command(*advised(problem, stream.coordinator.pipeline)[which])
+        assert followed.returncode == 0, followed.stderr
+        assert command(*DELIVER).returncode == 0
+        assert server.held() == stream.rows or which == 1
+
+
+def test_a_file_of_certificates_that_is_not_there_is_told(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = stream_of(tmp_path, server, monkeypatch)
     stream.land()
+    file = tmp_path / "pipelines" / "p.yaml"
+    told = yaml.safe_load(file.read_text())
+    told["sinks"]["app"][server.system]["ca_file"] = str(tmp_path / "nowhere.pem")
+    file.write_text(json.dumps(told))
+    for words in (DELIVER, ("sinks", "create", "p", "app")):
+        refused = command(*words)
+        assert refused.returncode == 1 and "Traceback" not in refused.stderr
+        assert "nowhere.pem" in refused.stderr and "a sink cannot be asked by TLS" in refused.stderr
+
+
+def test_a_connection_whose_port_is_no_number_is_told_without_its_values(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"host": "h", "port": "5432s3cret", "schema": "d", "login": "u", "password": "s3cret"}
+    monkeypatch.setenv("AIRFLOW_CONN_APP", json.dumps({"conn_type": server.system, **connection}))
+    Stream.of(tmp_path, monkeypatch, app={server.system: {"connection": "app", "table": "orders"}}).land()
     refused = command(*DELIVER)
-    assert refused.returncode == 1 and "the progress of a sink cannot be read" in refused.stderr
-    assert "the progress of a sink cannot be read" in str(deliverer(stream).standing.problem)
-    assert command("sinks", "deliver", "p", "app", "--snapshot").returncode == 0
-    assert server.held() == stream.rows
+    assert refused.returncode == 1 and "a number as the port, or none" in refused.stderr
+    assert "s3cret" not in refused.stderr

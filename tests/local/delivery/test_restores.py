@@ -150,3 +150,17 @@ def test_a_batch_that_waits_for_a_decision_goes_nowhere_by_itself(
     assert command("sinks", "skip", "p", "app", "--reason", "a test").returncode == 0
     assert deliverer(stream).deliver() is not None
     assert postgres.held() == before != stream.rows
+
+
+def test_a_savepoint_says_what_sinks_had(
+    tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.clear()
+    stream = stream_of(tmp_path, postgres, monkeypatch)
+    stream.land()
+    assert command("sinks", "deliver", "p").returncode == 0
+    assert command("sinks", "pause", "p", "app", "--reason", "a test").returncode == 0
+    made = command("savepoint", "create", "p", "--name", "s")
+    assert made.returncode == 0, made.stderr
+    assert "sink app: had version 1 of table " in command("savepoint", "show", "p", "s").stdout
+    assert command("savepoint", "verify", "p", "s").returncode == 0

@@ -29,6 +29,7 @@ FOLLOWED = {
     "LedgerConflict": "tests/spark/control/test_advice.py::test_a_ledger_that_contradicts_itself",
     "OffsetsExpired": "tests/spark/control/test_advice.py::test_records_that_kafka_has_dropped",
     "PipelineFileError": "tests/spark/control/test_advice_on_files.py::test_files_that_are_not_valid",
+    "ProgressUnreadable": "tests/local/delivery/test_odd_tables.py::test_a_progress_that_no_delivery_has_written",
     "QualityGate": "tests/spark/control/test_advice_on_files.py::test_a_gate_that_a_batch_does_not_pass",
     "RangeGap": "tests/spark/control/test_advice.py::test_a_gap",
     "SchemaChanged": "tests/spark/control/test_advice.py::test_other_keys",
