@@ -27,11 +27,11 @@ from include.delivery import database
 from include.delivery.creating import create, needed
 from include.installation.stack import Stack
 from include.protocol.errors import OutcomeUnknownError, RetryableError
-from tests.faults.test_kafka_sink import Topic
 from tests.local.delivery.test_files_and_classes import rows_in
 from tests.support.lossy_link import LossyLink, lossy_link
 from tests.support.sink_broker import sink_broker
 from tests.support.sink_servers import SinkServer
+from tests.support.sink_topics import Topic
 from tests.support.stopped import end
 from tests.support.stream import Change, Stream, attempt, process, some
 from tests.support.waiting import wait_until

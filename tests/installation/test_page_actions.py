@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,21 @@ def test_a_time_span_is_written_as_iso_8601(shown: Pipeline, browser: Browser) -
     dialog.get_by_role("button", name="Preview").click()
     dialog.get_by_text(re.compile(r"1\d\d records at most")).wait_for(timeout=20_000)
     dialog.get_by_role("button", name="Cancel").click()
+
+
+def test_dialogs_ask_what_sinks_get(installed: Installed, browser: Browser, tmp_path: Path) -> None:
+    made(installed, "given", changes(range(5), 1), sinks={"out": {"files": {"path": str(tmp_path / "out")}}})
+    browser.open("given")
+    dialog = browser.do("Backfill …", "")
+    dialog.get_by_label("Which").fill("0-0")
+    dialog.locator("select[name=sinks]").select_option("nothing")
+    dialog.get_by_role("button", name="Preview").click()
+    dialog.get_by_text("sink out: keeps what it has").wait_for(timeout=20_000)
+    with browser.page.expect_request("**/dagRuns") as sent:
+        dialog.get_by_role("button", name="Start").click()
+    assert sent.value.post_data_json["conf"]["sinks"] == "nothing"
+    browser.open("shown")  # it has no sinks
+    assert browser.do("Reset …", "").locator("select[name=sinks]").count() == 0
 
 
 def test_a_preview_only_is_the_runs_answer(installed: Installed, shown: Pipeline, browser: Browser) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.faults.test_kafka_sink import Topic
 from tests.support.sink_servers import PostgresServer
+from tests.support.sink_topics import Topic
 
 Rows = dict[int, dict[str, Any]]  # by id
 
