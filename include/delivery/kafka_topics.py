@@ -23,7 +23,7 @@ class Lacking(NamedTuple):
     """What a sink lacks at Kafka."""
 
     topics: list[NewTopic]  # that are not there
-    outdated: list[str]  # to delete before: a progress in a topic whose records are gone
+    anew: list[NewTopic]  # to delete and make again after that: a progress in a topic whose records are gone
 
 
 def lacking(topic: SinkTopic) -> Lacking:
@@ -36,22 +36,20 @@ def lacking(topic: SinkTopic) -> Lacking:
         NewTopic(topic.topic, num_partitions=-1, replication_factor=-1),  # as the broker's defaults say
         NewTopic(topic.progress_topic, num_partitions=1, replication_factor=-1, config=_OF_PROGRESS),
     ]
-    outdated = [topic.progress_topic] if topic.topic not in there and topic.progress_topic in there else []
-    return Lacking([one for one in wanted if one.topic not in there or one.topic in outdated], outdated)
+    gone = [one for one in wanted if one.topic not in there]
+    return Lacking(gone, [one for one in wanted if one not in gone] if topic.topic not in there else [])
 
 
 def make(topic: SinkTopic, wanted: Lacking) -> None:
     """Makes what is lacking. Raises RetryableError: Kafka does not answer, or refuses."""
-    if not wanted.topics:
-        return
     admin = _admin(topic)  # it must live until it has answered
     try:
-        if wanted.outdated:
-            for gone in admin.delete_topics(wanted.outdated, operation_timeout=_SECONDS).values():
-                gone.result()
-        deadline = time.monotonic() + _SECONDS
         for one in wanted.topics:
-            while not _made(admin, one, is_late=time.monotonic() > deadline or one.topic not in wanted.outdated):
+            _made(admin, one, is_late=True)
+        for one in wanted.anew:
+            admin.delete_topics([one.topic], operation_timeout=_SECONDS)[one.topic].result()
+            deadline = time.monotonic() + _SECONDS
+            while not _made(admin, one, is_late=time.monotonic() > deadline):
                 time.sleep(_LOOK_SECONDS)
     except KafkaException as error:
         raise unreachable(topic.where, error.args[0].str()) from error
@@ -96,13 +94,15 @@ def _made(admin: AdminClient, wanted: NewTopic, is_late: bool) -> bool:
 
 def as_commands(topic: SinkTopic, wanted: Lacking) -> list[str]:
     """The same for an administrator, by Kafka's own tool."""
-    gone = [f"{_tool('kafka-topics.sh', topic)} --delete --topic {name}" for name in wanted.outdated]
-    return gone + [
-        f"{_tool('kafka-topics.sh', topic)} --create --topic {one.topic}"
-        + (f" --partitions {one.num_partitions}" if one.num_partitions > 0 else "")
-        + "".join(f" --config {name}={value}" for name, value in (one.config or {}).items())
-        for one in wanted.topics
-    ]
+    tool = _tool("kafka-topics.sh", topic)
+
+    def create(one: NewTopic) -> str:
+        partitions = f" --partitions {one.num_partitions}" if one.num_partitions > 0 else ""
+        config = "".join(f" --config {name}={value}" for name, value in (one.config or {}).items())
+        return f"{tool} --create --topic {one.topic}{partitions}{config}"
+
+    again = [line for one in wanted.anew for line in (f"{tool} --delete --topic {one.topic}", create(one))]
+    return [*map(create, wanted.topics), *again]
 
 
 def rights(topic: SinkTopic) -> list[str]:
