@@ -17,6 +17,7 @@ from include.installation.jars import jar_paths
 from include.installation.java import find_java
 from include.installation.stack import free_port
 from include.settings import Settings
+from tests.support.archives import unpack
 from tests.support.waiting import wait_until
 
 
@@ -40,7 +41,7 @@ def schema_registry(settings: Settings, folder: Path) -> Iterator[RegistryServer
     """In memory; gone at the end. It needs a newer Java than Spark does: the wheel's."""
     [distribution] = jar_paths(settings.jars, "registry")
     with tarfile.open(distribution) as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
     java = find_java("bundled", settings.home / "java")
     port = free_port(18081)
     command = [str(java.binary), "-Xmx300m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]

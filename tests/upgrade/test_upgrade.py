@@ -42,6 +42,7 @@ from include.sources.kafka import KafkaSource
 from include.sources.kafka_records import oldest_timestamp
 from spark_jobs.engine.marking import marked
 from tests.conftest import settings_in, stack_in
+from tests.support.archives import unpack
 from tests.support.topics import Sent
 from tests.support.world import World, as_dict, as_states, changes, newest_by_key, read_table, states_by_key
 from tests.upgrade.facts import SECTIONS, as_json, command, halves_of, pipelines_of, status
@@ -74,7 +75,7 @@ class Old:
 def unpacked(version: str, folder: Path, **environment: str) -> Old:
     """Makes the files look new, as if this had been made just now: Delta removes old files by their times."""
     with tarfile.open(HERE / f"{version}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+        unpack(tar, folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     later = time.time_ns() - max(path.stat().st_mtime_ns for path in files)
     for path in files:

@@ -219,7 +219,7 @@ BROKEN = {  # what makes the example wrong, and what is found then
 
 def test_the_kit_finds_nothing_wrong_with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class_of(tmp_path, monkeypatch)
-    done = command("sinks", "test", "p", "app", "--rounds", "3")
+    done = command("sinks", "test", "p", "app", "--rounds", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "each took effect once" in done.stdout
 

@@ -66,7 +66,7 @@ def test_an_attempt_that_is_killed_is_ended_by_the_next(
 
 def test_the_kit_finds_nothing_wrong_with_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream_of(tmp_path, monkeypatch)
-    done = command("sinks", "test", "p", "app", "--rounds", "4")
+    done = command("sinks", "test", "p", "app", "--rounds", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "each took effect once" in done.stdout
 

@@ -19,6 +19,7 @@ from include.protocol.ledger_events import BatchPlanned
 from include.savepoints.checking import checked, seen
 from include.savepoints.cloning import Cloning
 from include.savepoints.restoring import restoring
+from tests.support.archives import unpack
 from tests.support.batches import batch
 from tests.support.readers import by_deltalake
 from tests.support.saved import saved, vacuumed
@@ -48,7 +49,7 @@ def _of(coordinator: Coordinator, name: str) -> list[dict]:
 @pytest.fixture(params=sorted(path.name.removesuffix(".tar.xz") for path in LAKES.glob("*.tar.xz")))
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     with tarfile.open(LAKES / f"{request.param}.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+        unpack(packed, tmp_path)
     ask(monkeypatch, IN_KAFKA)
     return with_tables(tmp_path)
 
