@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Puts all of an archive into a folder. Python before 3.11.4, which Debian 12 has, cannot look at what is in it: it is
-    our own, or pinned by a hash."""
+    """Puts all of an archive into a folder. It is our own, or pinned by a hash: Python before 3.11.4, which Debian 12
+    has, cannot look at what is in it."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(folder, filter="data")
     else:
