@@ -24,6 +24,8 @@ def ledger_lost(how: str, victim: Victim, **environment: str) -> bool:
         said, _ = process.communicate(timeout=RUN_SECONDS_MAX)
         assert process.returncode == -signal.SIGKILL, said
     victim.command("ledger", "rebuild", victim.pipeline.name)
+    for sink in victim.pipeline.sinks:  # whether it was paused is lost, so it is
+        victim.command("sinks", "resume", victim.pipeline.name, sink, "--reason", "soak")
     return True
 
 
