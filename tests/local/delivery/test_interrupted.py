@@ -25,6 +25,7 @@ from tests.support.without_kafka import COMMAND, command
 _OTHERS = ("sink.taken", "sink.committed")
 
 
+@EACH_SERVER
 @pytest.mark.parametrize("point", POINTS)
 def test_a_delivery_that_is_killed_is_ended_by_the_next(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, point: str
