@@ -15,16 +15,11 @@ from include.audit.sinks import sink_findings
 from include.installation.stack import Stack
 from tests.support.sink_servers import free_port
 from tests.support.sink_topics import Topic, deliverer, stream_of
-from tests.support.stream import Change, Stream
+from tests.support.stream import Change
 from tests.support.waiting import wait_until
 from tests.support.without_kafka import command
 
 DELIVER = ("sinks", "deliver", "p", "app")
-
-
-def findings(stream: Stream) -> list[str]:
-    coordinator = stream.coordinator
-    return [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
 
 
 def test_records_that_no_delivery_has_written_are_found(
@@ -33,12 +28,12 @@ def test_records_that_no_delivery_has_written_are_found(
     stream, topic = stream_of(tmp_path, stack, monkeypatch)
     stream.land()
     assert deliverer(stream).deliver() is not None
-    assert findings(stream) == []
+    assert stream.findings() == []
     producer = Producer({"bootstrap.servers": topic.servers})
     for value, key in ((b"no json", b"a"), (b"[1]", b"b"), (b'{"id": "x"}', b"c"), (b"{}", None)):
         producer.produce(topic.name, value, key)
     producer.flush(30)
-    [told] = findings(stream)
+    [told] = stream.findings()
     assert told.startswith("the sink has 4 records that no delivery has written, such as offset ")
 
 
@@ -53,7 +48,7 @@ def test_a_progress_that_no_delivery_has_written_is_told_and_begun_anew(
     producer.flush(30)
     refused = command(*DELIVER)
     assert refused.returncode == 1 and "the progress of a sink cannot be read" in refused.stderr
-    assert findings(stream) == []  # what it has is right
+    assert stream.findings() == []  # what it has is right
     assert command("sinks", "deliver", "p", "app", "--snapshot").returncode == 0
     stream.land()
     assert command(*DELIVER).returncode == 0

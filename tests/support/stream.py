@@ -125,6 +125,13 @@ class Stream:
         """Changes of the next batch."""
         return some(Random(len(self.changes)), len(self.changes))
 
+    def findings(self, sink: str = "app") -> list[str]:
+        """What an audit finds at a sink."""
+        from include.audit.sinks import sink_findings  # the processes of attempts, which are many, need no client
+
+        found = sink_findings(self.coordinator.settings, self.coordinator.pipeline, sink)
+        return [finding.what for finding in found]
+
     def settle(self, changes: list[Change]) -> Batch:
         """Records that the next batch has landed. Args: changes: that it has brought."""
         of = batch(len(self.changes))

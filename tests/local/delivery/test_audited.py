@@ -6,29 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from include.audit.sinks import sink_findings
 from tests.support.delivered import deliverer, stream_of
 from tests.support.sink_servers import SinkServer
-from tests.support.stream import Change, Stream
+from tests.support.stream import Change
 
 ROWS = [Change(n, 1, f"n{n}") for n in range(50)]
-
-
-def found(stream: Stream) -> list[str]:
-    coordinator = stream.coordinator
-    return [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
 
 
 def test_a_sink_that_has_everything_or_is_behind_has_no_findings(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = stream_of(tmp_path, server, monkeypatch)
-    assert found(stream) == []
+    assert stream.findings() == []
     stream.land(ROWS)
     deliverer(stream).deliver()
-    assert found(stream) == []
+    assert stream.findings() == []
     stream.land([Change(1, 2, None, deletes=True)])
-    assert found(stream) == []
+    assert stream.findings() == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +56,7 @@ def test_what_somebody_else_has_written_is_found(
     stream.land(ROWS)
     deliverer(stream).deliver()
     server.rows(statement)
-    [finding] = found(stream)
+    [finding] = stream.findings()
     assert finding.startswith(told)
 
 
@@ -73,5 +67,5 @@ def test_a_sink_that_does_not_answer_is_a_finding(
     stream.land(ROWS)
     deliverer(stream).deliver()
     server.rows("DROP TABLE orders")
-    [finding] = found(stream)
+    [finding] = stream.findings()
     assert finding.startswith("a sink cannot be read")

@@ -9,7 +9,6 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from include.audit.sinks import sink_findings
 from include.participants.outbox import outbox as outbox_of
 from include.protocol.errors import TerminalError
 from tests.support.delivered import DELIVER, EACH_SERVER, deliverer, stream_of
@@ -67,10 +66,9 @@ def test_what_somebody_else_has_written_is_found(
     for number in range(3):
         stream.land(several(number))
     assert deliverer(stream).deliver() is not None
-    coordinator = stream.coordinator
-    assert [*sink_findings(coordinator.settings, coordinator.pipeline, "app")] == []
+    assert stream.findings() == []
     server.rows(statement)
-    found = [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
+    found = stream.findings()
     assert (told is None and found == []) or (told is not None and told in found[0]), found
 
 

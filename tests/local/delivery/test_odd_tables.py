@@ -14,7 +14,6 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from include.audit.sinks import sink_findings
 from include.delivery import postgresql
 from include.protocol.errors import TerminalError
 from tests.support.advice import advised
@@ -97,8 +96,8 @@ def test_changes_without_a_progress_are_not_added_twice(
     before = server.rows("SELECT count(*) FROM orders")
     server.rows("DROP TABLE lakemark_progress")
     assert command("sinks", "create", "p", "app", "--run").returncode == 0
-    [gone] = sink_findings(stream.coordinator.settings, stream.coordinator.pipeline, "app")
-    assert gone.what.startswith("the sink says of itself that it has got nothing, and the ledger that it has version 1")
+    [gone] = stream.findings()
+    assert gone.startswith("the sink says of itself that it has got nothing, and the ledger that it has version 1")
     refused = command(*DELIVER)
     assert refused.returncode == 1 and "no progress of this sink in lakemark_progress" in refused.stderr
     assert server.rows("SELECT count(*) FROM orders") == before
@@ -186,7 +185,7 @@ def test_any_name_of_a_column_stands_in_statements(
     assert deliverer(stream).deliver() is not None
     assert deliverer(stream).deliver(as_it_is=True) is not None
     assert server.rows("SELECT count(*) FROM orders") == [(len(stream.rows),)]
-    assert [*sink_findings(stream.coordinator.settings, stream.coordinator.pipeline, "app")] == []
+    assert stream.findings() == []
 
 
 def test_skip_leaves_out_the_commit_that_does_not_fit_and_not_one_that_brings_nothing(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from include.audit.sinks import sink_findings
 from include.protocol.batch import Batch
 from include.protocol.errors import TerminalError
 from tests.support import stream as streams
@@ -45,11 +44,6 @@ def test_a_restore_says_what_sinks_get(
     assert postgres.held() == (stream.rows if deliver == "again" else before)
 
 
-def findings(stream: Stream) -> list[str]:
-    coordinator = stream.coordinator
-    return [finding.what for finding in sink_findings(coordinator.settings, coordinator.pipeline, "app")]
-
-
 def test_an_audit_knows_the_changes_that_a_restore_has_undone(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,11 +53,11 @@ def test_an_audit_knows_the_changes_that_a_restore_has_undone(
         stream.land()
     assert deliverer(stream).deliver() is not None
     assert command(*BACK, "--deliver", "skip").returncode == 0
-    assert findings(stream) == []
+    assert stream.findings() == []
     assert deliverer(stream).deliver() is not None
-    assert findings(stream) == []
+    assert stream.findings() == []
     postgres.rows("INSERT INTO orders SELECT * FROM orders LIMIT 1")
-    assert len(findings(stream)) == 1
+    assert len(stream.findings()) == 1
 
 
 def test_an_audit_knows_what_was_read_again_for_the_table_alone(
@@ -79,9 +73,9 @@ def test_an_audit_knows_what_was_read_again_for_the_table_alone(
     stream.land(changes)
     assert deliverer(stream).deliver() is not None
     assert postgres.rows("SELECT count(*) FROM orders") == [(len(changes),)]
-    assert findings(stream) == []
+    assert stream.findings() == []
     postgres.rows("DELETE FROM orders WHERE change_offset = 0")
-    assert len(findings(stream)) == 1
+    assert len(stream.findings()) == 1
 
 
 def test_what_reads_again_says_what_sinks_would_get(
