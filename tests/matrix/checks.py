@@ -120,6 +120,13 @@ class Case:
         for half in self.pipeline.halves:
             self.world.drain(half, ignore_merge_every=True)
 
+    def rebuild_ledger(self) -> None:
+        """Whether sinks were paused was lost with the ledger, so they are: a person says that they were not."""
+        sinks = [("sinks", "resume", self.name, sink, "--reason", "matrix") for sink in self.pipeline.sinks]
+        for command in (("ledger", "rebuild", self.name), *sinks):
+            done = self.world.lakemark(*command)
+            assert done.returncode == 0, done.stdout + done.stderr
+
     def land(self) -> None:
         """Lands what can land, if a landing comes first. The next run merges it."""
         for half in self.pipeline.halves[:-1]:

@@ -65,8 +65,7 @@ def killed_while_the_ledger_is_rebuilt(case: Case) -> None:
     rebuild = ("ledger", "rebuild", case.name)
     done = case.world.lakemark(*rebuild, LAKEMARK_TEST_FAULT="rebuild.set_aside=kill")
     assert was_killed(done.returncode, done.stderr), done.stderr
-    _done(case, *rebuild)
-    _let_go(case)
+    case.rebuild_ledger()
 
 
 def killed_inside_deltas_commit(point: JvmPoint, case: Case) -> None:
@@ -236,14 +235,7 @@ def rebuilt(case: Case) -> None:
     case.land()
     _kill_a_run(case, "attempt.before_merge")
     shutil.rmtree(str(case.world.coordinator(case.pipeline).ledger.uri))
-    _done(case, "ledger", "rebuild", case.name)
-    _let_go(case)
-
-
-def _let_go(case: Case) -> None:
-    """Whether sinks were paused was lost with the ledger, so they are: a person says that they were not."""
-    for sink in case.pipeline.sinks:
-        _done(case, "sinks", "resume", case.name, sink, "--reason", "matrix")
+    case.rebuild_ledger()
 
 
 def backfilled(case: Case) -> None:
