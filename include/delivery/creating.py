@@ -35,7 +35,7 @@ class _Server(Protocol):
 
     def errors_of(self, table: SinkTable) -> AbstractContextManager[None]: ...
 
-    def columns_there(self, connection: Any, table: SinkTable) -> list[str] | None: ...
+    def columns_there(self, connection: Any, table: SinkTable) -> Mapping[str, Any]: ...
 
     def has_key(self, connection: Any, table: SinkTable) -> bool: ...
 
@@ -71,7 +71,7 @@ def needed(pipeline: Pipeline, name: str) -> Needed:
         ddl = Ddl(table, server.dialect(connection), server.account(connection))
         there = server.columns_there(connection, table)
         has_key, has_progress = (of(connection, table) for of in (server.has_key, server.has_progress))
-        return Needed(ddl.missing(there, has_key=has_key, has_progress=has_progress), ddl.rights())
+        return Needed(ddl.missing(tuple(there), has_key=has_key, has_progress=has_progress), ddl.rights())
 
 
 def create(pipeline: Pipeline, name: str, wanted: Needed) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from include.delivery.contract import Delivery, Pending
@@ -51,7 +52,6 @@ class DatabaseSink(ABC):
 
     table: SinkTable
     connection: Session = field(repr=False)
-    _types: dict[str, TypeAtSink] | None = field(default=None, init=False, repr=False)
 
     def take(self) -> None:
         """Takes the sink, once nobody else has it. A session that has it and waits for a client that no longer moves is
@@ -214,7 +214,7 @@ class DatabaseSink(ABC):
             TerminalError: one could, or does.
         """
         table = self.table.in_words
-        if FLAG in self.column_types() and FLAG not in self.table.names and not self.table.flags:
+        if FLAG in self._types and FLAG not in self.table.names and not self.table.flags:
             action = (
                 f"let the section say `deletes: flag`; or run `DELETE FROM {table} WHERE {FLAG}` and "
                 f"`ALTER TABLE {table} DROP COLUMN {FLAG}`; then run the same again"
@@ -248,11 +248,13 @@ class DatabaseSink(ABC):
 
     def _types_there(self) -> Iterator[tuple[SinkColumn, TypeAtSink]]:
         """The columns that the table has, and their types. Of one that it lacks the server itself tells."""
-        if self._types is None:
-            self._types = {name: TypeAtSink.read(self.table.system, text) for name, text in self.column_types().items()}
         for column in self.table.columns:
             if (found := self._types.get(column.name)) is not None:
                 yield column, found
+
+    @cached_property
+    def _types(self) -> dict[str, TypeAtSink]:
+        return {name: TypeAtSink.read(self.table.system, text) for name, text in self.column_types().items()}
 
     @abstractmethod
     def is_empty(self) -> bool:

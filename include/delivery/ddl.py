@@ -81,16 +81,16 @@ class Ddl:
     dialect: Dialect
     user: str
 
-    def missing(self, there: Sequence[str] | None, has_key: bool, has_progress: bool) -> list[str]:
+    def missing(self, there: Sequence[str], has_key: bool, has_progress: bool) -> list[str]:
         """What makes the tables, in order. A sink whose table is new has got nothing.
 
         Args:
-            there: the columns that the sink's table has; None: there is none. has_key: it finds a row by the key.
-            has_progress: the table of progress knows the sink.
+            there: the columns that the sink's table has; none: there is no such table. has_key: it finds a row by the
+                key. has_progress: the table of progress knows the sink.
         """
         table, wanted = self.table, self._columns()
         keys = ", ".join(map(self._quoted, table.keys))
-        if there is None:
+        if not there:
             made = [self._create(table.table, wanted, f"PRIMARY KEY ({keys})" if keys else None)]
         else:
             same = str if self.dialect.exact_names else str.lower
@@ -99,7 +99,7 @@ class Ddl:
             alter = f"ALTER TABLE {self._name(table.table)} ADD"
             made = [f"{alter} COLUMN {self._quoted(name)} {type_};" for name, type_ in new.items()]
             made += [f"{alter} UNIQUE ({keys});"] if keys and not has_key else []
-        if there is None and has_progress:
+        if not there and has_progress:
             own = f"pipeline = '{table.pipeline}' AND sink = '{table.name}'"  # names as the file may have them
             made.append(f"DELETE FROM {self._name(PROGRESS)} WHERE {own};")
         return [*made, self._create(PROGRESS, self._of_progress(), "PRIMARY KEY (pipeline, sink)", if_missing=True)]

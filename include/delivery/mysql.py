@@ -20,7 +20,16 @@ import pymysql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.mysql_prepared import MysqlPrepared
-from include.delivery.mysql_server import LOST, Connection, connected, dialect, errors_of, placed, unique_indexes
+from include.delivery.mysql_server import (
+    LOST,
+    Connection,
+    columns_there,
+    connected,
+    dialect,
+    errors_of,
+    placed,
+    unique_indexes,
+)
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import is_binary, mysql_value
 from include.delivery.trouble import outcome_unknown, refuses
@@ -42,10 +51,6 @@ WHERE t.table_name = %s AND t.table_schema = coalesce(%s, database())
 _COLLATIONS = """
 SELECT column_name, collation_name FROM information_schema.columns
 WHERE table_name = %s AND table_schema = coalesce(%s, database()) AND collation_name IS NOT NULL
-"""
-_TYPES = """
-SELECT column_name, column_type FROM information_schema.columns
-WHERE table_name = %s AND table_schema = coalesce(%s, database())
 """
 
 
@@ -236,8 +241,7 @@ class MysqlSink(DatabaseSink):
                 raise refuses(self.table.where, found, f"change the column: {change}; or deliver into a table apart")
 
     def column_types(self) -> dict[str, str]:
-        found = self.connection.all(_TYPES, (self.table.table, self.table.schema))
-        there = {str(name).lower(): str(type_) for name, type_ in found}
+        there = {name.lower(): type_ for name, type_ in columns_there(self.connection, self.table).items()}
         return there | {name: there[name.lower()] for name in self.table.names if name.lower() in there}
 
     def is_empty(self) -> bool:

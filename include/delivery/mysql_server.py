@@ -137,13 +137,13 @@ def errors_of(table: SinkTable) -> Iterator[None]:
         raise refuses(table.where, f"error {number}", table.unfit_advice, evidence=evidence) from None
 
 
-def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
-    """The columns of the sink's table; None if there is no such table."""
+def columns_there(connection: Connection, table: SinkTable) -> dict[str, str]:
+    """The types of the columns of the sink's table, by name; none if there is no such table."""
     query = (
-        "SELECT column_name FROM information_schema.columns WHERE table_name = %s "
+        "SELECT column_name, column_type FROM information_schema.columns WHERE table_name = %s "
         "AND table_schema = coalesce(%s, database()) ORDER BY ordinal_position"
     )
-    return [str(name) for (name,) in connection.all(query, (table.table, table.schema))] or None
+    return {str(name): str(type_) for name, type_ in connection.all(query, (table.table, table.schema))}
 
 
 def has_key(connection: Connection, table: SinkTable) -> bool:
@@ -166,7 +166,7 @@ def unique_indexes(connection: Connection, table: SinkTable) -> dict[str, list[s
 
 def has_progress(connection: Connection, table: SinkTable) -> bool:
     """Whether the table of progress is there, and knows the sink."""
-    if columns_there(connection, replace(table, table=PROGRESS)) is None:
+    if not columns_there(connection, replace(table, table=PROGRESS)):
         return False
     name = ".".join(f"`{part}`".replace("%", "%%") for part in (table.schema, PROGRESS) if part)
     query = f"SELECT 1 FROM {name} WHERE pipeline = %s AND sink = %s"

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
@@ -40,12 +41,12 @@ class NetChanges:
     _pace: Pace
     _is_sorted: bool = False  # the rows are in their order already; else that of their keys is
 
-    @property
+    @cached_property
     def written(self) -> int:
         """How many rows there are to write."""
         return self._count("written")
 
-    @property
+    @cached_property
     def removed(self) -> int:
         """How many keys there are to remove."""
         return self._count("removed")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +21,16 @@ from psycopg import sql
 from include.delivery.contract import Delivery
 from include.delivery.database import GONE, OF_PROGRESS, ROWS, DatabaseSink, Holder
 from include.delivery.postgresql_prepared import PostgresqlPrepared
-from include.delivery.postgresql_server import LOST, Connection, connected, errors_of, has_key, placed
+from include.delivery.postgresql_server import (
+    LOST,
+    ColumnThere,
+    Connection,
+    columns_there,
+    connected,
+    errors_of,
+    has_key,
+    placed,
+)
 from include.delivery.sink_table import PROGRESS, SinkTable
 from include.delivery.sql_values import postgresql_value
 from include.delivery.trouble import outcome_unknown, refuses
@@ -35,14 +45,6 @@ SELECT a.pid, a.state <> 'active' OR a.wait_event_type = 'Client' IS TRUE, a.sta
 FROM pg_locks l JOIN pg_stat_activity a USING (pid) LEFT JOIN pg_stat_progress_copy c USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND (l.classid::bigint << 32) | l.objid::bigint = %s
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-"""
-_COLUMNS = """
-SELECT a.attname, c.collisdeterministic IS NOT FALSE, format_type(
-  CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END,
-  CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
-)
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation c ON c.oid = a.attcollation
-WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
 """
 
 
@@ -159,23 +161,23 @@ class PostgresqlSink(DatabaseSink):
         Raises:
             TerminalError: it does not.
         """
-        there = self._columns_there()
-        for name, is_exact, type_ in there:
-            if name in self.table.keys and (not is_exact or str(type_).endswith("citext")):
+        for name, column in self._columns.items():
+            if name in self.table.keys and (not column.is_exact or column.type.endswith("citext")):
                 found = f"the key {name} of a type or collation that takes some texts for others"
                 change = f'`ALTER TABLE {self.table.in_words} ALTER COLUMN "{name}" TYPE text COLLATE "C"`'
                 raise refuses(self.table.where, found, f"change the column: {change}; or deliver into a table apart")
-        if there and self.table.keys and not has_key(self.connection, self.table):
+        if self._columns and self.table.keys and not has_key(self.connection, self.table):
             wanted = f"no unique index on exactly ({', '.join(self.table.keys)}) that is not partial or deferrable"
             create = f"`lakemark sinks create {self.table.pipeline} {self.table.name}`"
             action = f"give the table one: {create} prints the statement; with --run it runs it"
             raise refuses(self.table.where, wanted, action)
 
     def column_types(self) -> dict[str, str]:
-        return {str(name): str(type_) for name, _, type_ in self._columns_there()}
+        return {name: column.type for name, column in self._columns.items()}
 
-    def _columns_there(self) -> list[tuple[object, ...]]:
-        return self._all(sql.SQL(_COLUMNS), [self._name.as_string(self.connection)])
+    @cached_property
+    def _columns(self) -> dict[str, ColumnThere]:
+        return columns_there(self.connection, self.table)
 
     @contextmanager
     def _staged(self, name: str, names: Sequence[str], is_prepared: bool) -> Iterator[sql.Identifier]:

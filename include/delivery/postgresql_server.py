@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -26,6 +26,14 @@ _SETTINGS = (
     "-c client_encoding=UTF8 -c timezone=UTC -c datestyle=ISO -c lock_timeout=60s -c statement_timeout=0 "
     "-c idle_in_transaction_session_timeout=60s"  # of a client that was stopped between two statements
 )
+_COLUMNS = """
+SELECT a.attname, format_type(
+  CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END,
+  CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
+), c.collisdeterministic IS NOT FALSE
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation c ON c.oid = a.attcollation
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
 
 
 class Connection(psycopg.Connection[tuple[object, ...]]):
@@ -100,14 +108,17 @@ def _column(error: psycopg.Error) -> str:
     return f", {', '.join(named)}" if named else ""
 
 
-def columns_there(connection: Connection, table: SinkTable) -> list[str] | None:
-    """The columns of the sink's table; None if there is no such table."""
-    query = (
-        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped "
-        "ORDER BY attnum"
-    )
-    found = connection.execute(query, [_regclass(table)]).fetchall()
-    return [str(name) for (name,) in found] or None
+class ColumnThere(NamedTuple):
+    """A column as the server has it."""
+
+    type: str  # of a domain, the one below it
+    is_exact: bool  # its collation takes no text for another
+
+
+def columns_there(connection: Connection, table: SinkTable) -> dict[str, ColumnThere]:
+    """The columns of the sink's table, by name; none if there is no such table."""
+    found = connection.execute(_COLUMNS.encode(), [_regclass(table)]).fetchall()
+    return {str(name): ColumnThere(str(type_), bool(is_exact)) for name, type_, is_exact in found}
 
 
 def has_key(connection: Connection, table: SinkTable) -> bool:
@@ -124,7 +135,7 @@ def has_key(connection: Connection, table: SinkTable) -> bool:
 def has_progress(connection: Connection, table: SinkTable) -> bool:
     """Whether the table of progress is there, and knows the sink."""
     progress = replace(table, table=PROGRESS)
-    if columns_there(connection, progress) is None:
+    if not columns_there(connection, progress):
         return False
     query = f"SELECT FROM {_regclass(progress)} WHERE pipeline = %s AND sink = %s"
     return bool(connection.execute(query.encode(), [table.pipeline, table.name]).fetchall())

@@ -115,10 +115,7 @@ class TypeAtSink:
         if found is None:
             return cls(system, text)
         before, arguments, after = found.groups()
-        words = re.sub(
-            r"\b(unsigned|signed|zerofill)\b", "", f"{before} {after}" if system == "mysql" else before + after
-        )
-        base = " ".join(words.split())
+        base = " ".join(word for word in f"{before} {after}".split() if word not in _SIGNS)
         numbers = tuple(int(one) for one in re.findall(r"\d+", arguments or ""))
         return cls(system, _SYNONYMS[system].get(base, base), numbers)
 

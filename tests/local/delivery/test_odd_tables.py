@@ -14,7 +14,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from include.delivery import postgresql
+from include.delivery import postgresql_server
 from include.protocol.errors import TerminalError
 from tests.support.advice import advised
 from tests.support.delivered import DELIVER, deliverer, stream_of
@@ -147,9 +147,9 @@ def test_a_key_that_the_server_takes_for_another_is_refused(
     postgres.clear()
     stream = stream_of(tmp_path, postgres, monkeypatch)
     stream.land()
-    loose = postgresql._COLUMNS.replace("c.collisdeterministic IS NOT FALSE", "a.attname <> 'id'")
+    loose = postgresql_server._COLUMNS.replace("c.collisdeterministic IS NOT FALSE", "a.attname <> 'id'")
     with monkeypatch.context() as patched:
-        patched.setattr(postgresql, "_COLUMNS", loose)
+        patched.setattr(postgresql_server, "_COLUMNS", loose)
         with pytest.raises(TerminalError, match="the key id of a type or collation that takes some texts for others"):
             deliverer(stream).deliver()
     assert deliverer(stream).deliver() is not None
