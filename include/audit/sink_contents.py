@@ -74,8 +74,8 @@ def in_the_lake(
     names = ", ".join(f"{value(column)} as c{n}" for n, column in enumerate(columns))
     condition = seen.replace(f"{LINEAGE}.deleted", f"{LINEAGE}['deleted']")
     rows = query(table, f"select {names} from t where {condition}")
-    make = [plain(column.type, of_text) for column, of_text in zip(columns, of_texts, strict=True)]
-    return [tuple(one(row[f"c{n}"]) for n, one in enumerate(make)) for row in rows]
+    make = _maker(columns, of_texts)
+    return [make([row[f"c{n}"] for n in range(len(columns))]) for row in rows]
 
 
 def by_key(rows: Iterable[Values], columns: Sequence[SinkColumn]) -> Rows:
@@ -236,15 +236,21 @@ def _held(
 ) -> Held:
     rows: list[Values] = []
     foreign: list[str] = []
-    make = [plain(column.type, of_text) for column, of_text in zip(columns, of_texts, strict=True)]
+    make = _maker(columns, of_texts)
     for place, values in read:
         try:
             if values is None:
                 raise ForeignValue
-            rows.append(tuple(one(value) for one, value in zip(make, values, strict=True)))
+            rows.append(make(values))
         except ForeignValue:
             foreign.append(place)
     return Held(stands, rows, foreign, of_texts)
+
+
+def _maker(columns: Sequence[SinkColumn], of_texts: Sequence[OfText]) -> Callable[[Sequence[Any]], Values]:
+    """Makes the form of a row in which those of the lake and of a sink are compared (see `plain`)."""
+    each = [plain(column.type, of_text) for column, of_text in zip(columns, of_texts, strict=True)]
+    return lambda values: tuple(make(value) for make, value in zip(each, values, strict=True))
 
 
 def _numbered(rows: Iterable[Sequence[Any]]) -> Iterator[_Read]:

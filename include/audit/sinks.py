@@ -93,12 +93,10 @@ def _findings_of_changes(
     """
     if (accepted := _accepted(settings, pipeline, columns, found)) is None:
         return
-    landed = {
-        tuple(one.metadata.batch.key)
-        for one in log.landed_commits(pipeline.name)
-        if found.stands is not None and one.table_version <= found.stands.version
-    }
     assert found.stands is not None, "it has got something"
+    version = found.stands.version
+    commits = log.landed_commits(pipeline.name)
+    landed = {tuple(one.metadata.batch.key) for one in commits if one.table_version <= version}
     there = Counter(found.rows)
     foreign = there - sum(accepted.values(), Counter[Values]())
     lacking = sum((changes for batch, changes in accepted.items() if batch in landed), Counter[Values]()) - there
@@ -109,7 +107,7 @@ def _findings_of_changes(
     for what, changes in (("lacks", lacking), ("has, and no landed batch has brought,", foreign)):
         if changes:
             shown = ", ".join(str(values) for values in sorted(changes, key=str)[:_SHOWN])
-            told = f"the sink {what} {changes.total():,} changes up to version {found.stands.version}, such as {shown}"
+            told = f"the sink {what} {changes.total():,} changes up to version {version}, such as {shown}"
             yield Finding(told, where, "somebody else writes there, or has: find out who, and mend the rows there")
 
 

@@ -16,6 +16,7 @@ from include.protocol.beginnings import positions_to_begin_with, unnamed_after
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.generations import no_later_than, rebuild
 from include.protocol.ledger_events import Event, GenerationStarted
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.left_out import with_left_out
 from include.protocol.settlement import verify_ledger_not_behind
@@ -96,7 +97,8 @@ class LedgerRebuild(GenerationChange):
         """What the ledger that is set aside knows of the sinks. One that cannot be read may have held a pause: then
         nothing is delivered until a person says so."""
         try:
-            before = self.settler.ledger.state() if self.settler.ledger.events() else None
+            events = self.settler.ledger.events()
+            before = fold(events) if events else None
         except LakemarkError:
             before = None
         name = self.settler.pipeline.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -38,18 +39,8 @@ def has_records(topic: SinkTopic) -> bool:
     consumer = _reader(topic)
     try:
         partitions = consumer.list_topics(topic.topic, timeout=_SECONDS).topics[topic.topic].partitions
-        waiting = {*partitions}
-        consumer.assign([TopicPartition(topic.topic, number, OFFSET_BEGINNING) for number in partitions])
-        while waiting:
-            message = consumer.poll(_SECONDS)
-            if message is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            if (error := message.error()) is None:
-                return True
-            if error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
-            waiting.discard(message.partition())
-        return False
+        places = [TopicPartition(topic.topic, number, OFFSET_BEGINNING) for number in partitions]
+        return any(True for _ in _committed(consumer, places))
     finally:
         consumer.close()
 
@@ -76,21 +67,30 @@ def newest(topic: SinkTopic) -> Progress | None:
 
 def _last_from(consumer: Consumer, topic: SinkTopic, start: int) -> Progress | None:
     own, newest = f"{topic.pipeline}/{topic.name}", None
-    consumer.assign([TopicPartition(topic.progress_topic, OF_PROGRESS, start)])
-    while True:
-        message = consumer.poll(_SECONDS)
-        if message is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        if (error := message.error()) is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # of what transactions have ended
-                return None if newest is None else _progress_in(newest, topic)
-            raise KafkaException(error)
+    for message in _committed(consumer, [TopicPartition(topic.progress_topic, OF_PROGRESS, start)]):
         key, value = message.key(), message.value()
         if key is None or value is None:
             continue
         if (of := key.decode(errors="replace")) != own:
             raise taken_by(topic.where, of, f"{topic.pipeline}.yaml")
         newest = message
+    return None if newest is None else _progress_in(newest, topic)
+
+
+def _committed(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Message]:
+    """The messages from these places on, up to the end of what transactions have ended."""
+    consumer.assign(places)
+    waiting = {place.partition for place in places}
+    while waiting:
+        message = consumer.poll(_SECONDS)
+        if message is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        if (error := message.error()) is None:
+            yield message
+        elif error.code() == KafkaError._PARTITION_EOF:
+            waiting.discard(message.partition())
+        else:
+            raise KafkaException(error)
 
 
 def _progress_in(message: Message, topic: SinkTopic) -> Progress:

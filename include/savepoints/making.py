@@ -35,6 +35,7 @@ from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.checkpoints import Checkpoint, named, verify_complete
 from include.protocol.errors import CountsDisagree, TerminalError
+from include.protocol.ledger_fold import fold
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Where
 from include.protocol.reading_began import reading_began
@@ -120,7 +121,9 @@ class Making:
 
     def _decided(self) -> Begun:
         ledger, checkpoint = Coordinator(self.settings, self.pipeline).ledger, self._checkpoint()
-        self._verify_files_of(checkpoint, ledger.state())
+        events = ledger.events()
+        state = fold(events)
+        self._verify_files_of(checkpoint, state)
         begun = Begun(
             pipeline=self.pipeline.name,
             name=self.name,
@@ -131,8 +134,8 @@ class Making:
             checkpoint=checkpoint,
             code_version=self.settings.code_version,
             is_deep=self.is_deep,
-            first=reading_began(ledger.events(), ledger.state()),
-            sinks={name: one for name, one in ledger.state().sinks.items() if name in self.pipeline.sinks},
+            first=reading_began(events, state),
+            sinks={name: one for name, one in state.sinks.items() if name in self.pipeline.sinks},
         )
         verify_complete(begun.checkpoint)
         for participant in Catalog.of(self.pipeline).participants:

@@ -17,12 +17,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from include.control.deliveries import Deliverer
 from include.installation.stack import Stack
 from include.protocol.errors import TerminalError
-from tests.support.sink_topics import Read, Topic, deliverer, stream_of
+from tests.support.delivered import DELIVER, deliverer
+from tests.support.sink_topics import Read, Topic, stream_of
 from tests.support.stopped import stopped
 from tests.support.stream import Change, Stream
 from tests.support.without_kafka import COMMAND, command
-
-DELIVER = ("sinks", "deliver", "p", "app")
 
 
 def assert_each_once_and_in_order(stream: Stream, records: list[Read]) -> None:

@@ -13,13 +13,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from include.audit import sink_contents
 from include.audit.sinks import sink_findings
 from include.installation.stack import Stack
+from tests.support.delivered import DELIVER, deliverer
 from tests.support.sink_servers import free_port
-from tests.support.sink_topics import Topic, deliverer, stream_of
+from tests.support.sink_topics import Topic, stream_of
 from tests.support.stream import Change
 from tests.support.waiting import wait_until
 from tests.support.without_kafka import command
-
-DELIVER = ("sinks", "deliver", "p", "app")
 
 
 def test_records_that_no_delivery_has_written_are_found(

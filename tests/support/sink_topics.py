@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from include.control.deliveries import Deliverer
 from include.delivery.creating import create, needed
 from include.installation.stack import Stack
 from tests.support.stream import Stream
@@ -79,7 +78,3 @@ def stream_of(folder: Path, stack: Stack, patch: pytest.MonkeyPatch, **more: Any
     found = Stream.of(folder, patch, app={"kafka": place, "begin": "start", **more})
     create(found.coordinator.pipeline, "app", needed(found.coordinator.pipeline, "app"))
     return found, topic
-
-
-def deliverer(stream: Stream) -> Deliverer:
-    return Deliverer(stream.coordinator.settings, stream.coordinator.pipeline, "app")

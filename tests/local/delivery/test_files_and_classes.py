@@ -17,21 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from include.control.deliveries import Deliverer
 from include.delivery import pace
 from include.protocol.errors import ProgressUnreadable, TerminalError
 from include.settings import PROJECT_ROOT
+from tests.support.delivered import DELIVER, POINTS, deliverer
 from tests.support.stopped import stopped
 from tests.support.stream import Change, Stream
 from tests.support.without_kafka import COMMAND, command
 
-DELIVER = ("sinks", "deliver", "p", "app")
-POINTS = ("sink.taken", "sink.written", "sink.committed")
 Rows = list[tuple[int, int, str | None]]
-
-
-def deliverer(stream: Stream) -> Deliverer:
-    return Deliverer(stream.coordinator.settings, stream.coordinator.pipeline, "app")
 
 
 def files_of(folder: Path, patch: pytest.MonkeyPatch, format_: str = "parquet", **more: Any) -> tuple[Stream, Path]:
