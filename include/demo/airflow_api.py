@@ -45,6 +45,9 @@ class AirflowApi:
         """The newest runs, newest first: dag_run_id, state, run_type ..."""
         return self._get(f"/dags/{dag_id}/dagRuns?order_by=-run_after&limit=100")["dag_runs"]
 
+    def count_runs(self, dag_id: str) -> int:
+        return self._get(f"/dags/{dag_id}/dagRuns?limit=1")["total_entries"]
+
     def asset_events(self, uri: str) -> list[JsonObject]:
         """The events of an asset, oldest first: extra, source_dag_id, source_run_id ..."""
         assets = [asset for asset in self._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]

@@ -1,0 +1,223 @@
+"""`make bench-fleet`: where the CPU of an installation goes while many small pipelines run, and how long records wait.
+
+    python -m tests.bench.fleet --pipelines 5 --per-minute 600 --minutes 4
+
+One Airflow does it all, one work after the other: nothing; a DAG of three Python tasks that do nothing (the floor); the
+pipelines under a steady load; a DAG that runs a `foreachBatch` job by spark-submit. CPU seconds are those of all
+processes of the installation. `net` is without what the same seconds cost when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from include.control.lag import Lookout
+from include.installation.jars import jar_paths, pyspark_home
+from include.installation.java import find_java
+from include.installation.spark_server import driver_options
+from include.pipeline_file import Pipeline
+from include.settings import PROJECT_ROOT
+from tests.bench.fleet.account import CPU_WATCH, Account, Window
+from tests.support.installed import Installed
+from tests.support.load import Load, latencies, spread
+from tests.support.waiting import wait_until
+from tests.support.world import as_dict, newest_by_key
+
+_DAGS = Path(__file__).with_name("dags")
+_BY_HAND_JOB = Path(__file__).with_name("by_hand_job.py")
+_BUNDLES = [
+    {"name": name, "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {"path": str(path)}}
+    for name, path in (("dags-folder", PROJECT_ROOT / "dags"), ("bench", _DAGS))
+]
+_DRAIN_SECONDS = 2400
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet", description=__doc__.splitlines()[0])
+    parser.add_argument("works", nargs="*", default=["idle", "floor", "fleet", "by-hand"])
+    parser.add_argument("--pipelines", type=int, default=5)
+    parser.add_argument("--per-minute", type=float, default=600, help="records to each pipeline")
+    parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--records", type=int, default=500, help="start a run if so many records wait")
+    parser.add_argument("--seconds", type=float, default=5, help="or if one has waited so long")
+    parser.add_argument("--floor-pause", type=float, default=6, help="seconds between two runs that do nothing")
+    parser.add_argument("--runs", type=int, default=20, help="that do nothing, and a quarter of them by hand")
+    parser.add_argument("--keep", action="store_true", help="keep the installation's folder")
+    options = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="lakemark-fleet-"))
+    installed = Installed(
+        home / "installed",
+        PYTHONPATH=os.pathsep.join(map(str, (CPU_WATCH, PROJECT_ROOT))),
+        LAKEMARK_TEST_CPU=str(home / "cpu.jsonl"),
+        AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(_BUNDLES),
+        LAKEMARK_BENCH_BY_HAND=str(home / "by_hand.json"),
+    )
+    try:
+        return Bench(installed, Account(installed.stack, home / "cpu.jsonl"), home, options).run()
+    finally:
+        installed.stack.down()
+        if not options.keep:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+@dataclass
+class Bench:
+    installed: Installed
+    account: Account
+    home: Path
+    options: argparse.Namespace
+
+    def __post_init__(self) -> None:
+        self.began = time.monotonic()
+        self.idle: Window | None = None
+
+    def run(self) -> int:
+        options = self.options
+        wait_until(lambda: all(self.installed.api.dag_exists(name) for name in ("do_nothing", "by_hand")), 120)
+        pipelines = [self._pipeline(n) for n in range(options.pipelines)]
+        for pipeline in pipelines:
+            self.installed.dag(pipeline)
+        self._say(f"{len(pipelines)} pipelines are watched")
+        wait_seconds(30)  # what was parsed anew has settled
+        works: dict[str, Callable[[], bool]] = {
+            "idle": self._do_nothing,
+            "floor": self._floor,
+            "fleet": lambda: self._fleet(pipelines),
+            "by-hand": lambda: self._by_hand(pipelines),
+        }
+        right = [works[name]() for name in options.works]
+        return 0 if all(right) else 1
+
+    def _pipeline(self, number: int) -> Pipeline:
+        world, options = self.installed.world, self.options
+        schedule = {"on_data": {"records": options.records, "seconds": options.seconds}}
+        source = {"limits": {"records_per_batch_max": 100_000}}
+        return world.pipeline(world.topic(), f"fleet_{number:03}", schedule=schedule, source=source)
+
+    def _do_nothing(self) -> bool:
+        with self.account.window() as window:
+            wait_seconds(60)
+        self.idle = window
+        self._tell("idle", window, runs=None, records=None)
+        return True
+
+    def _floor(self) -> bool:
+        self._api_runs("do_nothing", 2, 0)  # the first ones import what all others find
+        with self.account.window() as window:
+            self._api_runs("do_nothing", self.options.runs, self.options.floor_pause)
+        self._tell("floor: three Python tasks that do nothing", window, runs=self.options.runs, records=None)
+        return True
+
+    def _by_hand(self, pipelines: list[Pipeline]) -> bool:
+        """It reads the topic of the first pipeline, some records in each run."""
+        world, [topic, *_] = self.installed.world, [p.source.topics[0] for p in pipelines]
+        settings, table = world.settings, self.home / "by_hand"
+        options = driver_options(settings.jars, self.home, settings.lake)
+        command = [
+            *("env", f"JAVA_HOME={find_java(settings.java, settings.home / 'java').home}"),
+            *(str(pyspark_home() / "bin" / "spark-submit"), "--master", "local[*]"),
+            *(part for key, value in options.items() for part in ("--conf", f"{key}={value}")),
+            *("--jars", ",".join(map(str, jar_paths(settings.jars, "spark")))),
+            *(str(_BY_HAND_JOB), world.bootstrap_servers, topic, str(table)),
+        ]
+        (self.home / "by_hand.json").write_text(json.dumps(command))
+        load = Load(world.bootstrap_servers, [topic], self.options.per_minute, seed=2)
+        load.start()
+        runs = max(2, self.options.runs // 4)
+        self._api_runs("by_hand", 1, 0)
+        with self.account.window() as window:
+            for _ in range(runs):
+                self._api_runs("by_hand", 1, 0)
+        load.enough.set()
+        load.join()
+        self._tell("by hand: foreachBatch by spark-submit", window, runs=runs, records=None)
+        return True
+
+    def _api_runs(self, dag_id: str, runs: int, pause: float) -> None:
+        api, begun = self.installed.api, []
+        for _ in range(runs):
+            begun.append(api.trigger(dag_id))
+            wait_seconds(pause)
+        for run_id in begun:
+            assert self.installed.ended(dag_id, run_id) == "success"
+
+    def _fleet(self, pipelines: list[Pipeline]) -> bool:
+        world, options = self.installed.world, self.options
+        topics = [pipeline.source.topics[0] for pipeline in pipelines]
+        load = Load(world.bootstrap_servers, topics, options.per_minute, seed=1)
+        self._warm_up(pipelines, load)
+        runs_before = self._runs(pipelines)
+        with self.account.window() as window:
+            load.start()
+            wait_seconds(options.minutes * 60)
+            load.enough.set()
+            load.join()
+            self._drained(pipelines)
+        runs = self._runs(pipelines) - runs_before
+        wrong = [p.name for p in pipelines if not _is_right(self.installed, p, load)]
+        self._tell(
+            f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each", window, runs, len(load.sent)
+        )
+        for name, seconds in latencies(world, pipelines, load).items():
+            self._say(f"{name}: {spread(seconds)}")
+        self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
+        return not wrong
+
+    def _warm_up(self, pipelines: list[Pipeline], load: Load) -> None:
+        """A record to each: its table is there, and Spark is warm."""
+        for topic in load.topics:
+            load.send(topic, {"id": 0, "seq": 0, "name": "first", "op": "u"})
+        load.producer.flush()
+        self._drained(pipelines)
+        load.acknowledged.clear()  # how long these took is of no interest
+
+    def _drained(self, pipelines: list[Pipeline]) -> None:
+        lookouts = [Lookout(self.installed.world.settings, pipeline) for pipeline in pipelines]
+        wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), _DRAIN_SECONDS)
+        api = self.installed.api
+        wait_until(lambda: not any(api.unfinished_runs(f"lakemark__{p.name}") for p in pipelines), _DRAIN_SECONDS)
+
+    def _runs(self, pipelines: list[Pipeline]) -> int:
+        return sum(self.installed.api.count_runs(f"lakemark__{p.name}") for p in pipelines)
+
+    def _tell(self, name: str, window: Window, runs: int | None, records: int | None) -> None:
+        idle = self.idle.cores if self.idle else 0.0
+        net = window.total - idle * window.seconds
+        self._say(f"{name}: {window.seconds:.0f} s, {window.total:.1f} CPU s ({window.cores:.2f} cores), net {net:.1f}")
+        if runs:
+            self._say(f"  {runs} runs: {window.total / runs:.2f} CPU s each, net {net / runs:.2f}")
+        if records:
+            each = 1000 / records
+            self._say(f"  {records:,} records: {window.total * each:.1f} CPU s per 1,000, net {net * each:.1f}")
+        per, heads = runs or window.seconds / 60, ("CPU s", "a run" if runs else "a minute", "imports", "ended", "MB")
+        self._say(f"  {'':28}" + "".join(f"{head:>9}" for head in heads))
+        for part, seconds in window.parts.most_common():
+            memory = f"{window.memory[part]:9.0f}" if part in window.memory else ""
+            figures = f"{seconds:9.2f}{seconds / per:9.2f}{window.imports[part]:9.2f}{window.ended[part]:9}{memory}"
+            self._say(f"  {part:28}{figures}")
+
+    def _say(self, text: str) -> None:
+        print(f"{time.monotonic() - self.began:7.0f} s  {text}", flush=True)
+
+
+def _is_right(installed: Installed, pipeline: Pipeline, load: Load) -> bool:
+    return as_dict(installed.world.rows(pipeline)) == newest_by_key(load.sent_to(pipeline))
+
+
+def wait_seconds(seconds: float) -> None:
+    """The load's own time: this is what the run is for."""
+    threading.Event().wait(seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
