@@ -55,17 +55,20 @@ class MergeTask(BaseOperator):
         if self.work is None:
             log.info("the plan has found nothing new, so there is nothing to merge")
             return []
+        work = _work_of(self.work)
         with work_on(self.pipeline):
-            self._name(settings, context)
-            if self._has_ended(settings):
-                return []
-            work = _work_of(self.work)
-            job = submit_job(settings, self.pipeline, work, this_try())
-            if job is None:
-                listen = self._hear(telling(self.pipeline))
-                with self._unless_ended(settings):
-                    return _outcomes(run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info))
-                return []
+            # Nothing here opens a table before the job has begun: what that takes has threads, and a process with
+            # threads cannot fork the job.
+            try:
+                job = submit_job(settings, self.pipeline, work, this_try())
+                if job is None:
+                    listen = self._hear(telling(self.pipeline))
+                    with self._unless_ended(settings):
+                        done = run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info)
+                        return _outcomes(done)
+                    return []
+            finally:
+                self._name(settings, context)
         log.info("%s is running; this task waits for it in the triggerer", job)
         facts = job.to_json()
         raise TaskDeferred(trigger=JobEnds(facts), method_name=self.ended.__name__, kwargs={"job": facts})

@@ -118,14 +118,26 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
             worker.until_caught_up(pipeline)
         else:
             first = BatchKey(options.generation, options.batch)
+            run = RunPlan(first, options.until) if options.until is not None else None
+            if _has_ended(coordinator, run or first):
+                say({"progress": "nothing to do", "why": "what this belongs to has ended, and nothing of it can land"})
+                return
             result = worker.attempt(pipeline, first)
-            if options.until is None:
+            if run is None:
                 say({"result": result.to_json()})
                 return
             say({"result": _settled(coordinator, result)})
-            run = RunPlan(first, options.until)
             while not run.is_done(coordinator.ledger.recent()) and worker.next_batch(pipeline, ignore_merge_every=True):
                 pass
+
+
+def _has_ended(coordinator: Coordinator, work: RunPlan | BatchKey) -> bool:
+    """Whether a run's generation has ended, or a chunk's backfill."""
+    match work:
+        case RunPlan():
+            return coordinator.has_ended(work)
+        case BatchKey(generation):
+            return generation < 0 and coordinator.backfill_has_ended(-generation)
 
 
 @dataclass

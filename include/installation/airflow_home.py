@@ -53,7 +53,7 @@ class AirflowHome:
                 "DAGS_FOLDER": PROJECT_ROOT / "dags",
                 "PLUGINS_FOLDER": PROJECT_ROOT / "plugins",
                 "LOAD_EXAMPLES": False,
-                "EXECUTOR": "LocalExecutor",
+                "EXECUTOR": "lakemark_warm_executor.WarmLocalExecutor",  # in plugins/
                 "PARALLELISM": 4,
                 "SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
                 "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self._passwords_file,

@@ -5,17 +5,17 @@ A job is a child process of its caller. Where a cluster runs its driver, it is a
 
 from __future__ import annotations
 
-import ctypes
 import select
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
+from include.jobs.ending import end_with_parent
+from include.jobs.fork import ForkedJob, can_fork, fork_job
 from include.jobs.report import JobReport, Listen
 from include.jobs.spark_command import spark_command
 from include.lake.lines import Lines
@@ -31,11 +31,10 @@ from include.settings import PROJECT_ROOT, Settings
 from include.sources.logins import connection_variables
 
 Log = Callable[[str], None]
+Child = ForkedJob | subprocess.Popen[bytes]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
 _CHILD_LOOK_SECONDS = 0.05  # between two looks at a child's journal, while it logs nothing
 _READ_BYTES = 1 << 16
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LIBC = ctypes.CDLL(None)
 
 
 def run_job(
@@ -139,17 +138,7 @@ def _run(
     logins = connection_variables(find_pipeline(pipeline, settings.pipelines, settings.environment))
     with _journal_of(settings, pipeline) as place:
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(place)]
-        spark = spark_command(settings, given)
-        process = subprocess.Popen(
-            spark.command,
-            cwd=PROJECT_ROOT,
-            env={**spark.environment, **logins},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-        )
+        process = _started(settings, given, logins)
         journal = lines_at(place)
         try:
             for lines in _output(process):
@@ -162,6 +151,24 @@ def _run(
             process.kill()  # a no-op after its end; else this call was interrupted, and the job must not outlive it
             process.wait()
     return report.results(_ending(code))
+
+
+def _started(settings: Settings, arguments: list[str], logins: Mapping[str, str]) -> Child:
+    """Starts a job as a child: as a fork, if this process can and the job is a client of a Spark server."""
+    spark = spark_command(settings, arguments)
+    environment = {**spark.environment, **logins}
+    if settings.runner == "connect" and can_fork():
+        return fork_job(spark.arguments, environment, PROJECT_ROOT)
+    return subprocess.Popen(
+        spark.command,
+        cwd=PROJECT_ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        preexec_fn=end_with_parent,
+    )
 
 
 @contextmanager
@@ -179,7 +186,7 @@ def _journal_of(settings: Settings, pipeline: str) -> Iterator[LakeUri]:
         lines_at(place).remove()
 
 
-def _output(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
+def _output(process: Child) -> Iterator[list[str]]:
     """The lines that a process logs, as they come; an empty list if none came for `_CHILD_LOOK_SECONDS`."""
     assert process.stdout is not None
     rest = b""
@@ -211,14 +218,6 @@ def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[JsonObject]:
             time.sleep(_LOOK_SECONDS)
     finally:
         job.end()  # as with a child: it must not outlive this call
-
-
-def _end_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent has gone: a killed task leaves no job behind.
-
-    On other systems than Linux the orphan runs until it ends. It can do no harm: its marker decides (I5).
-    """
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _ending(code: int) -> str | None:

@@ -31,19 +31,24 @@ CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 class SparkCommand:
     command: list[str]
     environment: Mapping[str, str]
+    arguments: Sequence[str]  # of `spark_jobs.merge_job`
 
 
 def spark_command(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
     """How to start `spark_jobs.merge_job` with these arguments where the settings say Spark is."""
-    child = [sys.executable, "-m", "spark_jobs.merge_job", *arguments]
     match settings.runner:
         case "connect":
-            return SparkCommand([*child, "--remote", str(settings.spark_remote)], settings.child_environment())
+            return _child(settings, [*arguments, "--remote", str(settings.spark_remote)])
         case "local":
             master = ["--master", settings.spark_master] if settings.spark_master else []
-            return SparkCommand([*child, *master], settings.child_environment())
+            return _child(settings, [*arguments, *master])
         case "spark-submit":
             return _submitted(settings, arguments)
+
+
+def _child(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
+    command = [sys.executable, "-m", "spark_jobs.merge_job", *arguments]
+    return SparkCommand(command, settings.child_environment(), arguments)
 
 
 def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
@@ -60,7 +65,7 @@ def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
     environment = settings.child_environment(**places)
     for name in CLIENT_ONLY:
         environment.pop(name, None)
-    return SparkCommand(command, environment)
+    return SparkCommand(command, environment, arguments)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from include.lake.posix.files import PosixFiles
 from include.lake.posix.lines import PosixLines
 from include.lake.posix.log_store import PosixLogStore
 from include.lake.s3.connection import delta_options as _delta_options
+from include.lake.s3.connection import forget as _forget
 from include.lake.s3.connection import requests as _requests
 from include.lake.s3.connection import spark_options as _spark_options
 from include.lake.s3.files import S3Files
@@ -72,6 +73,12 @@ def requests_sent() -> dict[str, int]:
     """How many requests this process and its jobs have sent to a store that counts them, by operation: also those that
     were sent again. (What deltalake and Spark send is not among them: neither tells it.)"""
     return dict(sorted(_requests.items()))
+
+
+def connect_anew() -> None:
+    """For a fork: connections, and the count of what they have sent, are its parent's."""
+    _forget()
+    _requests.clear()
 
 
 def add_requests(of_job: Mapping[str, int]) -> None:

@@ -95,7 +95,7 @@ class Installed:
 def job_of(pipeline: Pipeline) -> psutil.Process | None:
     """The job process that works on a pipeline."""
     for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
+        line = " ".join(process.info["cmdline"] or ()).split()  # a forked one names itself by a single text
         if "spark_jobs.merge_job" in line and pipeline.name in line:
             return process
     return None

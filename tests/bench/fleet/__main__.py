@@ -93,7 +93,7 @@ class Bench:
             "idle": self._do_nothing,
             "floor": self._floor,
             "fleet": lambda: self._fleet(pipelines),
-            "by-hand": lambda: self._by_hand(pipelines),
+            "by-hand": self._by_hand,
         }
         right = [works[name]() for name in options.works]
         return 0 if all(right) else 1
@@ -118,9 +118,9 @@ class Bench:
         self._tell("floor: three Python tasks that do nothing", window, runs=self.options.runs, records=None)
         return True
 
-    def _by_hand(self, pipelines: list[Pipeline]) -> bool:
-        """It reads the topic of the first pipeline, some records in each run."""
-        world, [topic, *_] = self.installed.world, [p.source.topics[0] for p in pipelines]
+    def _by_hand(self) -> bool:
+        world = self.installed.world
+        topic = world.topic()
         settings, table = world.settings, self.home / "by_hand"
         options = driver_options(settings.jars, self.home, settings.lake)
         command = [

@@ -29,7 +29,7 @@ _MB = 1 << 20
 _ENDED = {
     "job": re.compile(r"spark_jobs\.merge_job|lakemark job"),
     "task": re.compile("airflow worker -- "),
-    "parsing of DAG files": re.compile("dag-processor|dag_processor|airflow dag processor"),
+    "parsing of DAG files": re.compile("airflow dag-processor"),
     "by hand: spark-submit": re.compile("by_hand_job"),
 }
 
@@ -80,7 +80,7 @@ class Account:
         found.total = after.total - before.total
         found.parts = Counter({part: after.own[part] - before.own[part] for part in after.own})
         for line in self._ended()[read:]:
-            part = _kind(line["title"])
+            part = _kind(line["title"], f"other: {line['title'][:60]}")
             found.parts[part] += line["cpu"]
             found.imports[part] += line["imports"]
             found.ended[part] += 1
@@ -106,7 +106,9 @@ class Account:
             try:
                 line = [process, *process.parents()]
                 part = next((services[p.pid] for p in line if p.pid in services), "supervisor")
-                yield process, "executor" if _EXECUTOR in " ".join(process.cmdline()) else part
+                title = " ".join(process.cmdline())
+                own = part if process.pid in services else _kind(title, part)
+                yield process, "executor" if _EXECUTOR in title else own
             except psutil.NoSuchProcess:
                 continue
 
@@ -124,5 +126,5 @@ class Account:
                 return
 
 
-def _kind(title: str) -> str:
-    return next((kind for kind, shape in _ENDED.items() if shape.search(title)), f"other: {title[:60]}")
+def _kind(title: str, otherwise: str) -> str:
+    return next((kind for kind, shape in _ENDED.items() if shape.search(title)), otherwise)
