@@ -13,7 +13,7 @@ AFTER_AIRFLOW := tests/upgrade
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup setup-dev demo up down test _test-beside test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-ledger bench-savepoints bench-sinks bench-formats rooms pictures lock
+.PHONY: help setup setup-dev demo up down test _test-beside test-pure test-all test-newest lint soak crowd bench bench-large bench-quality bench-growth bench-commits bench-restart bench-scale bench-fleet bench-ledger bench-savepoints bench-sinks bench-formats rooms pictures lock
 
 help:            ## lists every target
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed 's/:.*##/ ##/' | column -t -s '#'
@@ -119,6 +119,9 @@ bench-savepoints: setup-dev ## measures what keeping a state and going back to i
 
 bench-sinks: setup-dev ## measures deliveries to PostgreSQL, MariaDB and Kafka beside the fastest plain way
 	@$(BIN)/python -m tests.bench.sinks $(ARGS)
+
+bench-fleet: setup-dev ## measures where the CPU of an installation goes while many small pipelines run: make bench-fleet ARGS="--pipelines 20"
+	@$(BIN)/python -m tests.bench.fleet $(ARGS)
 
 bench-ledger: setup-dev ## measures plan and settle, also after ten thousand batches
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)

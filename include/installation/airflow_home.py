@@ -70,7 +70,15 @@ class AirflowHome:
             },
             # The DAG file that reads pipeline files is parsed this often, so a new or changed one shows within seconds.
             "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},
-            "SCHEDULER": {"ENABLE_HEALTH_CHECK": False},
+            # A task tells every five seconds that it lives. If it or its worker was killed, its slot is free, and its
+            # next try begins, after half a minute: by default after five. What a killed scheduler had queued waits as
+            # long. If a living task is taken for dead, both tries may run, and one of them lands (I5).
+            "SCHEDULER": {
+                "ENABLE_HEALTH_CHECK": False,
+                "TASK_INSTANCE_HEARTBEAT_TIMEOUT": 30,
+                "TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 5,
+                "ORPHANED_TASKS_CHECK_INTERVAL": 30,
+            },
             "USAGE_DATA_COLLECTION": {"ENABLED": False},
         }
         return {

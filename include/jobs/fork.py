@@ -121,6 +121,7 @@ def _be_job(
 
 def _begin_anew(arguments: Sequence[str], environment: Mapping[str, str], output: int, folder: Path) -> None:
     """Makes the state of the process what it is in one that was started by itself."""
+    _name(arguments)  # before the environment changes: its place in memory is where the name goes
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(output, 1)
@@ -140,7 +141,6 @@ def _begin_anew(arguments: Sequence[str], environment: Mapping[str, str], output
     random.seed()  # forks of one process would draw the same
     _reset_loggers()
     connect_anew()
-    _name(arguments)
 
 
 def _reset_loggers() -> None:

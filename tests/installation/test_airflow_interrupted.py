@@ -93,6 +93,7 @@ def test_airflow_retries_a_killed_job(installed: Installed) -> None:
 
     process = wait_until(lambda: job_of(pipeline), 90)
     wait_until(lambda: world.coordinator(pipeline).ledger.state().batches[0].attempts)
+    assert len(process.cmdline()) == 1, "it is a fork of its task, and has named itself"
     process.send_signal(signal.SIGKILL)
     assert installed.ended(dag_id, run_id) == "success"
     assert api.tasks(dag_id, run_id)["merge"]["try_number"] == 2
