@@ -1,4 +1,5 @@
-"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle.
+"""One DAG `lakemark__NAME` for every valid file in include/pipelines/: plan, merge, settle; or `run`, which does all
+three, if the file says `tasks: one`.
 
 With `merge_every` it first does the same for the landing, which appends records to the archive: plan_landing, land,
 settle_landing.
@@ -14,14 +15,14 @@ from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 
-import lakemark_lineage  # in plugins/, which Airflow puts on the path
-import lakemark_metrics
+import lakemark_metrics  # in plugins/, which Airflow puts on the path
 import lakemark_on_data
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher, XComArg, get_current_context, task
 from airflow.sdk.types import OutletEventAccessorsProtocol
 from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask, ran_of
 from lakemark_names import DAG_PREFIX, TAG
+from lakemark_run_task import RunTask, tell_of_batches
 from lakemark_tasks import ON_SPARK, TASKS, work_on
 
 from include.control.coordinator import Coordinator
@@ -35,7 +36,6 @@ from include.protocol.ledger_records import BatchRecord
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from include.table_events import BatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,16 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         default_args=TASKS,
         tags=[TAG],
     ) as dag:
+        if pipeline.tasks == "one":
+            RunTask(
+                task_id="run",
+                pipeline=pipeline.name,
+                batches=batches,
+                inlets=[table],
+                doc_md="Plans, merges and settles, in one job. Safe to clear at any time.",
+                **ON_SPARK,
+            )
+            return dag
 
         @task.short_circuit(
             inlets=[table],
@@ -74,12 +84,7 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
             planned: JsonObject | None, merged: list | None, *, outlet_events: OutletEventAccessorsProtocol
         ) -> list[JsonObject]:
             settled = settle_run(settings, pipeline, planned=planned, ran=merged)
-            events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
-            for event in events:
-                log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
-                outlet_events[batches].add(table, extra=event)
-            lakemark_lineage.of_run(settings, pipeline, settled)
-            return events
+            return tell_of_batches(settings, pipeline, settled, outlet_events[batches])
 
         planned = plan()
         if (landed := landing_task(pipeline, settings)) is not None:

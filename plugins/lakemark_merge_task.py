@@ -24,7 +24,7 @@ from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
 from include.protocol.errors import FencedGeneration
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.runs import RunPlan
+from include.protocol.runs import RunPlan, WholeRun
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class MergeTask(BaseOperator):
     """Runs the batches of a run, or one chunk of a backfill. Safe to clear at any time.
 
     Args:
-        work: a run's plan or a batch's key as data, or the output of the task that makes it.
+        work: a run's plan, a batch's key or a `WholeRun` as data, or the output of the task that makes it.
 
     Returns:
         The id and the outcome of every batch.
@@ -96,6 +96,8 @@ class MergeTask(BaseOperator):
                 return Coordinator(settings, pipeline).has_ended(run)
             case BatchKey(generation):
                 return generation < 0 and Coordinator(settings, pipeline).backfill_has_ended(-generation)
+            case WholeRun():
+                return False
 
     @contextmanager
     def _unless_ended(self, settings: Settings) -> Iterator[None]:
@@ -157,7 +159,9 @@ class JobEnds(BaseTrigger):
         await asyncio.to_thread(ClusterJob.from_json(self.job).end)
 
 
-def _work_of(facts: JsonMapping) -> RunPlan | BatchKey:
+def _work_of(facts: JsonMapping) -> RunPlan | BatchKey | WholeRun:
+    if "whole_run" in facts:
+        return WholeRun()
     return RunPlan.from_json(facts) if "until" in facts else BatchKey(**facts)
 
 
@@ -167,4 +171,4 @@ def ran_of(outcomes: list[JsonObject]) -> set[BatchKey]:
 
 
 def _outcomes(results: list[JsonObject]) -> list[JsonObject]:
-    return [{name: result[name] for name in ("generation", "batch_id", "outcome")} for result in results]
+    return [{name: result[name] for name in ("pipeline", "generation", "batch_id", "outcome")} for result in results]

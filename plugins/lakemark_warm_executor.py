@@ -23,6 +23,7 @@ _USED_BY_TASKS = (
     "lakemark_lineage",
     "lakemark_merge_task",
     "lakemark_on_data",
+    "lakemark_run_task",
     "lakemark_tasks",
     "include.table_events",
 )

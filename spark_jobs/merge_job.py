@@ -1,12 +1,13 @@
 """The job: applies one planned batch of a pipeline, or all batches until Kafka has nothing new.
 
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
-        (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --until-caught-up
+        (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --whole-run | --until-caught-up
          | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL
          | --validate | --answer FOLDER)
 
 Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
-plan, apply and settle batches until every partition has reached that offset. Chunk K of backfill N is batch K of
+plan, apply and settle batches until every partition has reached that offset. `--whole-run` also plans the first batch,
+and how far to go. Chunk K of backfill N is batch K of
 generation -N; `--backfill` runs all chunks that have not landed, in one session.
 
 It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, `{"error": ...,
@@ -32,7 +33,7 @@ from include.lake.stores import lines_at, requests_sent
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
-from include.protocol.batch import BatchKey
+from include.protocol.batch import Batch, BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION
@@ -114,6 +115,8 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
             backfill = coordinator.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
                 say({"result": worker.attempt(pipeline, backfill.batch(chunk).key).to_json()})
+        elif options.whole_run:
+            worker.whole_run(pipeline)
         elif options.batch is None:
             worker.until_caught_up(pipeline)
         else:
@@ -122,13 +125,10 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
             if _has_ended(coordinator, run or first):
                 say({"progress": "nothing to do", "why": "what this belongs to has ended, and nothing of it can land"})
                 return
-            result = worker.attempt(pipeline, first)
             if run is None:
-                say({"result": result.to_json()})
-                return
-            say({"result": _settled(coordinator, result)})
-            while not run.is_done(coordinator.ledger.recent()) and worker.next_batch(pipeline, ignore_merge_every=True):
-                pass
+                say({"result": worker.attempt(pipeline, first).to_json()})
+            else:
+                worker.run(pipeline, run)
 
 
 def _has_ended(coordinator: Coordinator, work: RunPlan | BatchKey) -> bool:
@@ -157,16 +157,42 @@ class _Worker:
             landed = landing is not None and self.next_batch(landing, ignore_merge_every=True)
             goes_on = self.next_batch(pipeline, ignore_merge_every=not landed) or landed
 
+    def whole_run(self, pipeline: Pipeline) -> None:
+        """Plans a run, and does all of it: first the landing's, if there is one."""
+        landing = pipeline.landing
+        landed = landing is not None and self._planned_run(landing, ignore_merge_every=False)
+        if not self._planned_run(pipeline, ignore_merge_every=landing is not None and not landed) and not landed:
+            self.say({"progress": "nothing new", "why": "there is no batch to run"})
+
+    def _planned_run(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
+        coordinator = Coordinator(self.settings, pipeline)
+        run = coordinator.plan_run(ignore_merge_every)
+        if run is None:
+            return False
+        self._say_planned(coordinator.ledger.recent(run.first).planned(pipeline.name, run.first).batch)
+        self.run(pipeline, run)
+        return True
+
+    def run(self, pipeline: Pipeline, run: RunPlan) -> None:
+        """Does a run that was planned: its first batch, and all others to its end."""
+        coordinator = Coordinator(self.settings, pipeline)
+        self.say({"result": _settled(coordinator, self.attempt(pipeline, run.first))})
+        while not run.is_done(coordinator.ledger.recent()) and self.next_batch(pipeline, ignore_merge_every=True):
+            pass
+
     def next_batch(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
         """Plans, applies and settles the next batch. False if there is none."""
         coordinator = Coordinator(self.settings, pipeline)
         plan = coordinator.plan(ignore_merge_every)
         if isinstance(plan, Idle):
             return False
-        about = {**plan.batch.key._asdict(), "attempt_id": None}  # none has begun
-        self.say({"progress": "planned", "batch": plan.batch.to_json(), **about})
+        self._say_planned(plan.batch)
         self.say({"result": _settled(coordinator, self.attempt(pipeline, plan.batch.key))})
         return True
+
+    def _say_planned(self, batch: Batch) -> None:
+        about = {**batch.key._asdict(), "attempt_id": None}  # none has begun
+        self.say({"progress": "planned", "batch": batch.to_json(), **about})
 
     def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
         return Attempt(
@@ -206,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--batch", type=int, help="id of a planned batch")
     what.add_argument("--until-caught-up", action="store_true")
+    what.add_argument("--whole-run", action="store_true", help="plan a run, and do all of it")
     what.add_argument("--backfill", type=int, metavar="N", help="all chunks of a planned backfill")
     what.add_argument("--promote", type=int, metavar="N", help="puts a backfill's table in the target's place")
     what.add_argument("--create-target", action="store_true", help="only create the target's table, if there is none")

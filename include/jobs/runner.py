@@ -26,11 +26,12 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import Problem
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
-from include.protocol.runs import RunPlan
+from include.protocol.runs import RunPlan, WholeRun
 from include.settings import PROJECT_ROOT, Settings
 from include.sources.logins import connection_variables
 
 Log = Callable[[str], None]
+Work = BatchKey | RunPlan | WholeRun
 Child = ForkedJob | subprocess.Popen[bytes]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
 _CHILD_LOOK_SECONDS = 0.05  # between two looks at a child's journal, while it logs nothing
@@ -40,12 +41,12 @@ _READ_BYTES = 1 << 16
 def run_job(
     settings: Settings,
     pipeline: str,
-    work: BatchKey | RunPlan | None,
+    work: Work | None,
     started_by: str,
     listen: Listen,
     log: Log,
 ) -> list[JsonObject]:
-    """Runs the job for one batch, for a run's batches, or until caught up (None), where the settings say Spark is.
+    """Runs the job for one batch, for a run, or until caught up (None), where the settings say Spark is.
 
     Args:
         listen: gets every JSON line of the job. log: gets every line that the job (and Spark) logs.
@@ -60,7 +61,7 @@ def run_job(
     return _run(settings, pipeline, _arguments(work), started_by=started_by, listen=listen, log=log)
 
 
-def submit_job(settings: Settings, pipeline: str, work: BatchKey | RunPlan, started_by: str) -> ClusterJob | None:
+def submit_job(settings: Settings, pipeline: str, work: Work, started_by: str) -> ClusterJob | None:
     """Starts the job as `run_job` does, without waiting for it; None where the runner does not allow that."""
     if not settings.has_cluster_drivers:
         return None
@@ -115,8 +116,10 @@ def create_target(settings: Settings, pipeline: str, log: Log) -> None:
     _run(settings, pipeline, ["--create-target"], started_by="cli", listen=_ignore, log=log)
 
 
-def _arguments(work: BatchKey | RunPlan | None) -> list[str]:
+def _arguments(work: Work | None) -> list[str]:
     match work:
+        case WholeRun():
+            return ["--whole-run"]
         case RunPlan(first, until):
             return [*_arguments(first), "--until", offsets_as_argument(until)]
         case BatchKey(generation, batch_id):

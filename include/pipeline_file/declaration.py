@@ -28,6 +28,11 @@ class Declaration(Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", max_length=10_000, description="For people; shown in Airflow.")
     schedule: Schedule = Field(default=None, description=ALLOWED)
+    tasks: Literal["one", "three"] = Field(
+        default="three",
+        description="How a run shows in Airflow: as the tasks plan, merge and settle, or as one task that does all "
+        "three, which costs less.",
+    )
     stale_after_minutes: float | None = Field(
         default=None,
         gt=0,

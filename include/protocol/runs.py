@@ -18,6 +18,14 @@ from include.protocol.ranges import TopicPartition, offsets_from_json, offsets_t
 
 
 @dataclass(frozen=True)
+class WholeRun:
+    """A run that its job plans, merges and settles by itself."""
+
+    def to_json(self) -> JsonObject:
+        return {"whole_run": True}
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """The batches from `first` on, until every partition stands at `until` (end offsets, exclusive) or beyond."""
 

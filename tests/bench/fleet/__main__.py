@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("works", nargs="*", default=["idle", "floor", "fleet", "by-hand"])
     parser.add_argument("--pipelines", type=int, default=5)
     parser.add_argument("--per-minute", type=float, default=600, help="records to each pipeline")
+    parser.add_argument("--tasks", choices=["one", "three"], default="three", help="of a run")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--records", type=int, default=500, help="start a run if so many records wait")
     parser.add_argument("--seconds", type=float, default=5, help="or if one has waited so long")
@@ -102,7 +103,9 @@ class Bench:
         world, options = self.installed.world, self.options
         schedule = {"on_data": {"records": options.records, "seconds": options.seconds}}
         source = {"limits": {"records_per_batch_max": 100_000}}
-        return world.pipeline(world.topic(), f"fleet_{number:03}", schedule=schedule, source=source)
+        return world.pipeline(
+            world.topic(), f"fleet_{number:03}", schedule=schedule, source=source, tasks=options.tasks
+        )
 
     def _do_nothing(self) -> bool:
         with self.account.window() as window:

@@ -1,0 +1,94 @@
+"""The task of a run that shows as one: its job plans, merges and settles, and the task tells of the batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import lakemark_lineage  # in plugins/, which Airflow puts on the path
+import lakemark_metrics
+from airflow.sdk import Asset, AssetAlias, Context
+from airflow.sdk.types import OutletEventAccessorProtocol
+from lakemark_merge_task import MergeTask, ran_of
+from lakemark_tasks import this_try, work_on
+
+from include.control.coordinator import Coordinator
+from include.control.lag import Lag
+from include.pipeline_file import Pipeline, find_pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
+from include.protocol.ledger_records import BatchRecord
+from include.protocol.runs import WholeRun
+from include.settings import Settings
+from include.table_events import BatchEvent
+
+log = logging.getLogger(__name__)
+
+
+class RunTask(MergeTask):
+    """Does a whole run. Safe to clear at any time: a try goes on where the one before it was killed.
+
+    Args:
+        batches: the alias through which it sends an event of the target for every batch.
+
+    Returns:
+        The events that it has sent.
+    """
+
+    def __init__(self, *, pipeline: str, batches: AssetAlias, **arguments: object) -> None:
+        super().__init__(pipeline=pipeline, work=WholeRun().to_json(), outlets=[batches], **arguments)
+        self.batches = batches
+
+    def execute(self, context: Context) -> list[JsonObject]:
+        return self._told(context, super().execute(context))
+
+    def ended(self, context: Context, job: Mapping[str, str], event: Mapping[str, str]) -> list[JsonObject]:
+        return self._told(context, super().ended(context, job, event))
+
+    def _told(self, context: Context, outcomes: list[JsonObject]) -> list[JsonObject]:
+        settings = Settings.from_environment()
+        pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+        ours = [outcome for outcome in outcomes if outcome["pipeline"] == self.pipeline]  # and not the landing's
+        with work_on(self.pipeline):
+            settled = landed_by(Coordinator(settings, pipeline), this_try(), ours)
+            events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
+        _send_lag(pipeline, settings)
+        return events
+
+
+def tell_of_batches(
+    settings: Settings, pipeline: Pipeline, settled: Sequence[BatchRecord], outlet: OutletEventAccessorProtocol
+) -> list[JsonObject]:
+    """Sends an event of the target for every batch, and the lineage of all. Returns the events."""
+    events = [BatchEvent.of(pipeline, record).to_json() for record in settled]
+    for event in events:
+        log.info("batch %s is version %s of the table", event["batch_id"], event["table_version"])
+        outlet.add(Asset(pipeline.target.table), extra=event)
+    lakemark_lineage.of_run(settings, pipeline, settled)
+    return events
+
+
+def landed_by(coordinator: Coordinator, this: str, outcomes: list[JsonObject]) -> list[BatchRecord]:
+    """The batches that this try has run, and those that earlier tries of the same task have: a try that was killed has
+    told nobody of them.
+
+    Args:
+        this: as the ledger knows this try. outcomes: of this try's job.
+    """
+    task, _, number = this.partition("?try_number=")
+    ran = ran_of(outcomes)
+    state = coordinator.ledger.recent(min(ran) if ran else None) if number == "1" else coordinator.ledger.state()
+    return [
+        record
+        for record in state.batches
+        if record.commit is not None
+        and (record.batch.key in ran or any(a.started_by.partition("?")[0] == task for a in record.attempts))
+    ]
+
+
+def _send_lag(pipeline: Pipeline, settings: Settings) -> None:
+    """Sends what is left, if metrics are on. No run fails because of them."""
+    with suppress(LakemarkError):
+        if lakemark_metrics.are_on():
+            lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, Coordinator(settings, pipeline).ledger.recent()))
