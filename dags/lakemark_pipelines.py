@@ -11,7 +11,6 @@ DAGs of a file that has one.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 
@@ -26,11 +25,9 @@ from lakemark_run_task import RunTask, tell_of_batches
 from lakemark_tasks import ON_SPARK, TASKS, work_on
 
 from include.control.coordinator import Coordinator
-from include.control.lag import Lag
 from include.participants.explain import markdown
 from include.pipeline_file import Pipeline
 from include.pipeline_file.schedule import OnData, OnTables
-from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ranges import offsets_as_argument
@@ -63,41 +60,44 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
                 doc_md="Plans, merges and settles, in one job. Safe to clear at any time.",
                 **ON_SPARK,
             )
-            return dag
-
-        @task.short_circuit(
-            inlets=[table],
-            trigger_rule="none_failed",  # a landing with nothing to land was skipped
-            doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
-        )
-        def plan() -> JsonObject | None:
-            with work_on(pipeline.name):
-                coordinator = Coordinator(settings, pipeline)
-                run = coordinator.plan_run(ignore_merge_every=pipeline.landing is not None and not has_landed())
-            with suppress(LakemarkError):  # a plan does not fail because of its metrics
-                if lakemark_metrics.are_on():
-                    lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, coordinator.ledger.recent()))
-            return told(pipeline, run)
-
-        @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
-        def settle(
-            planned: JsonObject | None, merged: list | None, *, outlet_events: OutletEventAccessorsProtocol
-        ) -> list[JsonObject]:
-            settled = settle_run(settings, pipeline, planned=planned, ran=merged)
-            return tell_of_batches(settings, pipeline, settled, outlet_events[batches])
-
-        planned = plan()
-        if (landed := landing_task(pipeline, settings)) is not None:
-            landed >> planned
-        merge = MergeTask(
-            task_id="merge",
-            pipeline=pipeline.name,
-            work=planned,
-            doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
-            **ON_SPARK,
-        )
-        settle(planned, merge.output)
+        else:
+            three_tasks(pipeline, settings, table, batches)
     return dag
+
+
+def three_tasks(pipeline: Pipeline, settings: Settings, table: Asset, batches: AssetAlias) -> None:
+    """Plan, merge, settle; the landing's tasks come before them."""
+
+    @task.short_circuit(
+        inlets=[table],
+        trigger_rule="none_failed",  # a landing with nothing to land was skipped
+        doc_md="Records the next batch's offset ranges in the ledger, or finds nothing new.",
+    )
+    def plan() -> JsonObject | None:
+        with work_on(pipeline.name):
+            coordinator = Coordinator(settings, pipeline)
+            run = coordinator.plan_run(ignore_merge_every=pipeline.landing is not None and not has_landed())
+        lakemark_metrics.of_lag_now(coordinator)
+        return told(pipeline, run)
+
+    @task(outlets=[batches], doc_md="Records what has landed, and sends an event of the table for every batch.")
+    def settle(
+        planned: JsonObject | None, merged: list | None, *, outlet_events: OutletEventAccessorsProtocol
+    ) -> list[JsonObject]:
+        settled = settle_run(settings, pipeline, planned=planned, ran=merged)
+        return tell_of_batches(settings, pipeline, settled, outlet_events[batches])
+
+    planned = plan()
+    if (landed := landing_task(pipeline, settings)) is not None:
+        landed >> planned
+    merge = MergeTask(
+        task_id="merge",
+        pipeline=pipeline.name,
+        work=planned,
+        doc_md="Runs the Spark job for the run's batches. Safe to clear at any time.",
+        **ON_SPARK,
+    )
+    settle(planned, merge.output)
 
 
 def landing_task(pipeline: Pipeline, settings: Settings) -> XComArg | None:

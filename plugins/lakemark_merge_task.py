@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -22,9 +22,9 @@ from include.jobs.report import JobReport
 from include.jobs.runner import run_job, submit_job
 from include.pipeline_file import find_pipeline
 from include.protocol.batch import BatchKey
-from include.protocol.errors import FencedGeneration
+from include.protocol.errors import FencedGeneration, LakemarkError
 from include.protocol.json_data import JsonMapping, JsonObject
-from include.protocol.runs import RunPlan, WholeRun
+from include.protocol.runs import RunPlan, WholeRun, Work
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -88,24 +88,14 @@ class MergeTask(BaseOperator):
                 return _outcomes(report.results(DriverState(event["state"]).ending))
             return []
 
-    def _has_ended(self, settings: Settings) -> bool:
-        """Whether the run's generation has ended, or the chunk's backfill."""
-        pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
-        match _work_of(self.work):
-            case RunPlan() as run:
-                return Coordinator(settings, pipeline).has_ended(run)
-            case BatchKey(generation):
-                return generation < 0 and Coordinator(settings, pipeline).backfill_has_ended(-generation)
-            case WholeRun():
-                return False
-
     @contextmanager
     def _unless_ended(self, settings: Settings) -> Iterator[None]:
         """It is no failure that a person has ended the generation, or cancelled the backfill, while the job ran."""
         try:
             yield
         except FencedGeneration:
-            if not self._has_ended(settings):
+            pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+            if not Coordinator(settings, pipeline).is_over(_work_of(self.work)):
                 raise
 
     def _hear(self, tell: Callable[[JsonObject], None]) -> Callable[[JsonObject], None]:
@@ -118,8 +108,10 @@ class MergeTask(BaseOperator):
         return hear
 
     def _name(self, settings: Settings, context: Context) -> None:
-        """Sets the name of a mapped task (a chunk) in the UI."""
-        if context["ti"].map_index >= 0:
+        """Sets the name of a mapped task (a chunk) in the UI. No error of this hides one of the job."""
+        if context["ti"].map_index < 0:
+            return
+        with suppress(LakemarkError):
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
             key = BatchKey(**self.work)
             backfill = Coordinator(settings, pipeline).ledger.state().backfills[-key.generation].backfill
@@ -159,7 +151,7 @@ class JobEnds(BaseTrigger):
         await asyncio.to_thread(ClusterJob.from_json(self.job).end)
 
 
-def _work_of(facts: JsonMapping) -> RunPlan | BatchKey | WholeRun:
+def _work_of(facts: JsonMapping) -> Work:
     if "whole_run" in facts:
         return WholeRun()
     return RunPlan.from_json(facts) if "until" in facts else BatchKey(**facts)

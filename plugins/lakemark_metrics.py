@@ -6,11 +6,15 @@ sends them once: a job that was killed after its commit has sent nothing, and a 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
+from include.control.coordinator import Coordinator
 from include.control.lag import Lag
 from include.monitoring.sinks import SinkLag
+from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonMapping
 
 
@@ -36,6 +40,13 @@ def of_lag(pipeline: str, lag: Lag) -> None:
     stats.gauge(f"lakemark.lag_seconds.{pipeline}", round(lag.seconds, 1))
 
 
+def of_lag_now(coordinator: Coordinator) -> None:
+    """Measures the lag, which costs a call to Kafka, and sends it; if metrics are on. Nothing fails because of them."""
+    if are_on():
+        with suppress(LakemarkError):
+            of_lag(coordinator.pipeline.name, Lag.of(coordinator.pipeline, coordinator.ledger.recent()))
+
+
 def of_sink(pipeline: str, sink: str, lag: SinkLag) -> None:
     """Sends how far a sink is behind the lake."""
     stats.gauge(f"lakemark.sink_lag_rows.{pipeline}.{sink}", lag.rows)
@@ -44,7 +55,7 @@ def of_sink(pipeline: str, sink: str, lag: SinkLag) -> None:
 
 
 def are_on() -> bool:
-    """Whether metrics are on. (To measure the lag costs a call to Kafka.)"""
+    """Whether metrics are on."""
     return any(conf.getboolean("metrics", name) for name in ("statsd_on", "statsd_datadog_enabled", "otel_on"))
 
 

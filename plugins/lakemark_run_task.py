@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 import lakemark_lineage  # in plugins/, which Airflow puts on the path
 import lakemark_metrics
 from airflow.sdk import Asset, AssetAlias, Context
 from airflow.sdk.types import OutletEventAccessorProtocol
 from lakemark_merge_task import MergeTask, ran_of
-from lakemark_tasks import this_try, work_on
+from lakemark_tasks import this_task, work_on
 
 from include.control.coordinator import Coordinator
-from include.control.lag import Lag
 from include.pipeline_file import Pipeline, find_pipeline
-from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.runs import WholeRun
@@ -51,9 +48,10 @@ class RunTask(MergeTask):
         pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
         ours = [outcome for outcome in outcomes if outcome["pipeline"] == self.pipeline]  # and not the landing's
         with work_on(self.pipeline):
-            settled = landed_by(Coordinator(settings, pipeline), this_try(), ours)
+            coordinator, is_first = Coordinator(settings, pipeline), context["ti"].try_number == 1
+            settled = landed_by(coordinator, this_task(), ours, is_first)
             events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
-        _send_lag(pipeline, settings)
+        lakemark_metrics.of_lag_now(coordinator)
         return events
 
 
@@ -69,26 +67,18 @@ def tell_of_batches(
     return events
 
 
-def landed_by(coordinator: Coordinator, this: str, outcomes: list[JsonObject]) -> list[BatchRecord]:
+def landed_by(coordinator: Coordinator, task: str, outcomes: list[JsonObject], is_first_try: bool) -> list[BatchRecord]:
     """The batches that this try has run, and those that earlier tries of the same task have: a try that was killed has
     told nobody of them.
 
     Args:
-        this: as the ledger knows this try. outcomes: of this try's job.
+        task: as the ledger knows it, of whatever try. outcomes: of this try's job.
     """
-    task, _, number = this.partition("?try_number=")
-    ran = ran_of(outcomes)
-    state = coordinator.ledger.recent(min(ran) if ran else None) if number == "1" else coordinator.ledger.state()
+    ran, ledger = ran_of(outcomes), coordinator.ledger
+    state = ledger.recent(min(ran, default=None)) if is_first_try else ledger.state()
     return [
         record
         for record in state.batches
         if record.commit is not None
         and (record.batch.key in ran or any(a.started_by.partition("?")[0] == task for a in record.attempts))
     ]
-
-
-def _send_lag(pipeline: Pipeline, settings: Settings) -> None:
-    """Sends what is left, if metrics are on. No run fails because of them."""
-    with suppress(LakemarkError):
-        if lakemark_metrics.are_on():
-            lakemark_metrics.of_lag(pipeline.name, Lag.of(pipeline, Coordinator(settings, pipeline).ledger.recent()))

@@ -75,10 +75,14 @@ def rows_changed(pipeline: Pipeline) -> list[Asset]:
 
 def this_try() -> str:
     """For the ledger: says that Airflow started the attempt, and where the try's log is in its UI."""
+    return f"{this_task()}?try_number={get_current_context()['ti'].try_number}"
+
+
+def this_task() -> str:
+    """What `this_try` says of every try of this task."""
     ti = get_current_context()["ti"]
     mapped = f"/mapped/{ti.map_index}" if ti.map_index is not None and ti.map_index >= 0 else ""
-    place = f"dags/{ti.dag_id}/runs/{quote(ti.run_id, safe='')}/tasks/{ti.task_id}{mapped}"
-    return f"airflow {place}?try_number={ti.try_number}"
+    return f"airflow dags/{ti.dag_id}/runs/{quote(ti.run_id, safe='')}/tasks/{ti.task_id}{mapped}"
 
 
 def answer(text: str) -> None:

@@ -7,8 +7,8 @@
 
 Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
 plan, apply and settle batches until every partition has reached that offset. `--whole-run` also plans the first batch,
-and how far to go. Chunk K of backfill N is batch K of
-generation -N; `--backfill` runs all chunks that have not landed, in one session.
+and how far to go. Chunk K of backfill N is batch K of generation -N; `--backfill` runs all chunks that have not landed,
+in one session.
 
 It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, `{"error": ...,
 "kind": ...}` if it failed, and last, on an object store, `{"requests": ...}`: how many it has sent. The exit code tells
@@ -122,22 +122,13 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
         else:
             first = BatchKey(options.generation, options.batch)
             run = RunPlan(first, options.until) if options.until is not None else None
-            if _has_ended(coordinator, run or first):
+            if coordinator.is_over(run or first):
                 say({"progress": "nothing to do", "why": "what this belongs to has ended, and nothing of it can land"})
                 return
             if run is None:
                 say({"result": worker.attempt(pipeline, first).to_json()})
             else:
                 worker.run(pipeline, run)
-
-
-def _has_ended(coordinator: Coordinator, work: RunPlan | BatchKey) -> bool:
-    """Whether a run's generation has ended, or a chunk's backfill."""
-    match work:
-        case RunPlan():
-            return coordinator.has_ended(work)
-        case BatchKey(generation):
-            return generation < 0 and coordinator.backfill_has_ended(-generation)
 
 
 @dataclass

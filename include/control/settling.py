@@ -19,7 +19,7 @@ from include.protocol.ledger_events import BatchCommitted, Event, GenerationStar
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent
-from include.protocol.runs import RunPlan
+from include.protocol.runs import RunPlan, WholeRun, Work
 from include.protocol.settlement import AlreadySettled, NotLanded, Settle, rollback_between, settle
 from include.settings import Settings
 from include.sources.kafka import source_extent
@@ -116,6 +116,16 @@ class Settler:
             return False
         log.info("%s: backfill %s has ended before: %s", self.pipeline.name, number, record.outcome)
         return True
+
+    def is_over(self, work: Work) -> bool:
+        """Whether what a job was started for has ended before: a run's generation, or a chunk's backfill."""
+        match work:
+            case RunPlan():
+                return self.has_ended(work)
+            case BatchKey(generation):
+                return generation < 0 and self.backfill_has_ended(-generation)
+            case WholeRun():  # it is planned anew
+                return False
 
     def settle_pending(self) -> None:
         """Settles the batch that is planned and not committed, if there is one and it has landed."""

@@ -30,6 +30,7 @@ _USED_BY_JOBS = (  # what a job imports when it gets there
     "pyspark.sql.connect.client.retries",
     "spark_jobs.engine.connection",
 )
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 # Threads that a fork may leave behind: the allocator starts its own again.
 _HARMLESS = {"jemalloc_bg_thd"}
 
@@ -57,9 +58,15 @@ class ForkedJob:
 def import_job() -> None:
     """Imports what a job needs, for the forks of this process."""
     # NumPy's OpenBLAS would start a thread for every core, and a process with threads is not forked.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for name in (_JOB, *_USED_BY_JOBS):
-        importlib.import_module(name)
+    given = os.environ.get(_BLAS_THREADS)
+    os.environ[_BLAS_THREADS] = "1"
+    try:
+        for name in (_JOB, *_USED_BY_JOBS):
+            importlib.import_module(name)
+    finally:  # it is no setting of tasks and jobs
+        del os.environ[_BLAS_THREADS]
+        if given is not None:
+            os.environ[_BLAS_THREADS] = given
 
 
 def can_fork() -> bool:

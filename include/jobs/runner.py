@@ -26,12 +26,11 @@ from include.protocol.batch import BatchKey
 from include.protocol.errors import Problem
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
-from include.protocol.runs import RunPlan, WholeRun
+from include.protocol.runs import RunPlan, WholeRun, Work
 from include.settings import PROJECT_ROOT, Settings
 from include.sources.logins import connection_variables
 
 Log = Callable[[str], None]
-Work = BatchKey | RunPlan | WholeRun
 Child = ForkedJob | subprocess.Popen[bytes]
 _LOOK_SECONDS = 1.0  # between two looks at a driver on a cluster
 _CHILD_LOOK_SECONDS = 0.05  # between two looks at a child's journal, while it logs nothing
@@ -157,11 +156,11 @@ def _run(
 
 
 def _started(settings: Settings, arguments: list[str], logins: Mapping[str, str]) -> Child:
-    """Starts a job as a child: as a fork, if this process can and the job is a client of a Spark server."""
+    """Starts a job as a child: as a fork, if the job may be one and this process can."""
     spark = spark_command(settings, arguments)
     environment = {**spark.environment, **logins}
-    if settings.runner == "connect" and can_fork():
-        return fork_job(spark.arguments, environment, PROJECT_ROOT)
+    if spark.forkable is not None and can_fork():
+        return fork_job(spark.forkable, environment, PROJECT_ROOT)
     return subprocess.Popen(
         spark.command,
         cwd=PROJECT_ROOT,

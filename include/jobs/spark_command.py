@@ -31,24 +31,22 @@ CLIENT_ONLY = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 class SparkCommand:
     command: list[str]
     environment: Mapping[str, str]
-    arguments: Sequence[str]  # of `spark_jobs.merge_job`
+    # Of `spark_jobs.merge_job`, if a fork of a process like this one can be the job: a client of a Spark server.
+    forkable: Sequence[str] | None = None
 
 
 def spark_command(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
     """How to start `spark_jobs.merge_job` with these arguments where the settings say Spark is."""
+    child = [sys.executable, "-m", "spark_jobs.merge_job"]
     match settings.runner:
         case "connect":
-            return _child(settings, [*arguments, "--remote", str(settings.spark_remote)])
+            given = [*arguments, "--remote", str(settings.spark_remote)]
+            return SparkCommand([*child, *given], settings.child_environment(), forkable=given)
         case "local":
             master = ["--master", settings.spark_master] if settings.spark_master else []
-            return _child(settings, [*arguments, *master])
+            return SparkCommand([*child, *arguments, *master], settings.child_environment())
         case "spark-submit":
             return _submitted(settings, arguments)
-
-
-def _child(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
-    command = [sys.executable, "-m", "spark_jobs.merge_job", *arguments]
-    return SparkCommand(command, settings.child_environment(), arguments)
 
 
 def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
@@ -65,7 +63,7 @@ def _submitted(settings: Settings, arguments: Sequence[str]) -> SparkCommand:
     environment = settings.child_environment(**places)
     for name in CLIENT_ONLY:
         environment.pop(name, None)
-    return SparkCommand(command, environment, arguments)
+    return SparkCommand(command, environment)
 
 
 @dataclass(frozen=True)

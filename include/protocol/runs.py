@@ -58,3 +58,6 @@ class RunPlan:
     @classmethod
     def from_json(cls, data: JsonMapping) -> Self:
         return cls(BatchKey(data["generation"], data["batch_id"]), offsets_from_json(data["until"]))
+
+
+Work = BatchKey | RunPlan | WholeRun  # what a job is started for: a batch or a backfill's chunk, or a run

@@ -14,21 +14,18 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 
-from include.control.lag import Lookout
 from include.pipeline_file import Pipeline
 from tests.conftest import settings_in
 from tests.support.installed import Installed, job_of
-from tests.support.load import Load, latencies, spread
+from tests.support.load import Load, differing, latencies, spread, wait_seconds, wait_until_read
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
 
 ON_DATA = {"on_data": {"records": 500, "seconds": 5}}
 
@@ -84,21 +81,15 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     load.enough.set()
     load.join()
     say(f"{len(load.sent):,} events sent; waiting until all of them are applied")
-    lookouts = [Lookout(world.settings, pipeline) for pipeline in pipelines]
-    wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), 2400)
+    wait_until_read(world, pipelines, 2400)
     say(f"{progress(installed, pipelines)}; nothing waits")
-    wrong = [p.name for p in pipelines if as_dict(world.rows(p)) != newest_by_key(load.sent_to(p))]
+    wrong = differing(world, pipelines, load)
     audits = json.loads(installed.lakemark("audit", "--json"))
     findings = [f for audit in audits for f in audit["findings"]]
     say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}; audit findings: {findings or 'none'}")
     for name, seconds in latencies(world, pipelines, load).items():
         say(f"{name}: {spread(seconds)}")
     return not wrong and not findings
-
-
-def wait_seconds(seconds: float) -> None:
-    """The load's own time: this is what the run is for."""
-    threading.Event().wait(seconds)
 
 
 def kill_scheduler(installed: Installed) -> str:

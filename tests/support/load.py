@@ -14,10 +14,12 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from include.control.lag import Lookout
 from include.pipeline_file import Pipeline
 from include.protocol.ranges import OffsetRange
 from tests.support.topics import Sent
-from tests.support.world import World
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, newest_by_key
 
 _KEYS = 500
 _TICK_SECONDS = 0.1
@@ -60,6 +62,22 @@ class Load(threading.Thread):
 
     def sent_to(self, pipeline: Pipeline) -> list[Sent]:
         return [record for record in self.sent if record.topic in pipeline.source.topics]
+
+
+def wait_seconds(seconds: float) -> None:
+    """The load's own time: this is what the run is for."""
+    threading.Event().wait(seconds)
+
+
+def wait_until_read(world: World, pipelines: Iterable[Pipeline], seconds: float) -> None:
+    """Waits until nothing waits in Kafka for any pipeline."""
+    lookouts = [Lookout(world.settings, pipeline) for pipeline in pipelines]
+    wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), seconds)
+
+
+def differing(world: World, pipelines: Iterable[Pipeline], load: Load) -> list[str]:
+    """The pipelines whose tables are not what the oracle says."""
+    return [p.name for p in pipelines if as_dict(world.rows(p)) != newest_by_key(load.sent_to(p))]
 
 
 def latencies(world: World, pipelines: Iterable[Pipeline], load: Load) -> dict[str, list[float]]:

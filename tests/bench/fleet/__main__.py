@@ -15,13 +15,11 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from include.control.lag import Lookout
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
@@ -29,9 +27,8 @@ from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.bench.fleet.account import CPU_WATCH, Account, Window
 from tests.support.installed import Installed
-from tests.support.load import Load, latencies, spread
+from tests.support.load import Load, differing, latencies, spread, wait_seconds, wait_until_read
 from tests.support.waiting import wait_until
-from tests.support.world import as_dict, newest_by_key
 
 _DAGS = Path(__file__).with_name("dags")
 _BY_HAND_JOB = Path(__file__).with_name("by_hand_job.py")
@@ -167,7 +164,7 @@ class Bench:
             load.join()
             self._drained(pipelines)
         runs = self._runs(pipelines) - runs_before
-        wrong = [p.name for p in pipelines if not _is_right(self.installed, p, load)]
+        wrong = differing(world, pipelines, load)
         self._tell(
             f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each", window, runs, len(load.sent)
         )
@@ -185,8 +182,7 @@ class Bench:
         load.acknowledged.clear()  # how long these took is of no interest
 
     def _drained(self, pipelines: list[Pipeline]) -> None:
-        lookouts = [Lookout(self.installed.world.settings, pipeline) for pipeline in pipelines]
-        wait_until(lambda: all(lookout.look().records == 0 for lookout in lookouts), _DRAIN_SECONDS)
+        wait_until_read(self.installed.world, pipelines, _DRAIN_SECONDS)
         api = self.installed.api
         wait_until(lambda: not any(api.unfinished_runs(f"lakemark__{p.name}") for p in pipelines), _DRAIN_SECONDS)
 
@@ -211,15 +207,6 @@ class Bench:
 
     def _say(self, text: str) -> None:
         print(f"{time.monotonic() - self.began:7.0f} s  {text}", flush=True)
-
-
-def _is_right(installed: Installed, pipeline: Pipeline, load: Load) -> bool:
-    return as_dict(installed.world.rows(pipeline)) == newest_by_key(load.sent_to(pipeline))
-
-
-def wait_seconds(seconds: float) -> None:
-    """The load's own time: this is what the run is for."""
-    threading.Event().wait(seconds)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ _EXECUTOR = "LocalExecutor"
 _MB = 1 << 20
 # What a process was, by its command line at its end.
 _ENDED = {
-    "job": re.compile(r"spark_jobs\.merge_job|lakemark job"),
+    "job": re.compile(r"spark_jobs\.merge_job"),
     "task": re.compile("airflow worker -- "),
     "parsing of DAG files": re.compile("airflow dag-processor"),
     "by hand: spark-submit": re.compile("by_hand_job"),

@@ -56,7 +56,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An installation whose jobs are `NOISY`."""
 
     def command(settings: Settings, arguments: list[str]) -> SparkCommand:
-        return SparkCommand([sys.executable, "-c", NOISY, *arguments], settings.child_environment(), arguments)
+        return SparkCommand([sys.executable, "-c", NOISY, *arguments], settings.child_environment())
 
     monkeypatch.setattr(include.jobs.runner, "spark_command", command)
     return noisy(tmp_path, RESULT, 0)

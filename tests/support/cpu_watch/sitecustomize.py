@@ -20,11 +20,11 @@ class _Watch:
     """The CPU seconds of this process that its outermost imports took."""
 
     def __init__(self) -> None:
-        self.imports, self.depth = 0.0, 0
+        self.reset()
 
     def reset(self) -> None:
         """A forked child begins with no CPU seconds, and possibly within an import."""
-        self.imports, self.depth = 0.0, 0
+        self.imports, self.is_importing = 0.0, False
 
 
 _watch = _Watch()
@@ -32,15 +32,15 @@ _watch = _Watch()
 
 def _timed(find_and_load):
     def timed(name, import_):
-        if _watch.depth:
+        if _watch.is_importing:
             return find_and_load(name, import_)
-        _watch.depth += 1
+        _watch.is_importing = True
         began = time.process_time()
         try:
             return find_and_load(name, import_)
         finally:
             _watch.imports += time.process_time() - began
-            _watch.depth = 0
+            _watch.is_importing = False
 
     return timed
 
@@ -48,8 +48,6 @@ def _timed(find_and_load):
 def _tell() -> None:
     title = Path("/proc/self/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     line = {
-        "pid": os.getpid(),
-        "at": time.time(),
         "title": title[:2000],
         "cpu": time.process_time(),
         "imports": _watch.imports,
