@@ -65,7 +65,7 @@ class MergeTask(BaseOperator):
                     listen = self._hear(telling(self.pipeline))
                     with self._unless_ended(settings):
                         done = run_job(settings, self.pipeline, work, this_try(), listen=listen, log=log.info)
-                        return _outcomes(done)
+                        return self._outcomes(done)
                     return []
             finally:
                 self._name(settings, context)
@@ -85,7 +85,7 @@ class MergeTask(BaseOperator):
                 report.said(line)
             done.end()
             with self._unless_ended(settings):
-                return _outcomes(report.results(DriverState(event["state"]).ending))
+                return self._outcomes(report.results(DriverState(event["state"]).ending))
             return []
 
     @contextmanager
@@ -97,6 +97,11 @@ class MergeTask(BaseOperator):
             pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
             if not Coordinator(settings, pipeline).is_over(_work_of(self.work)):
                 raise
+
+    def _outcomes(self, results: list[JsonObject]) -> list[JsonObject]:
+        """What it returns. A job that does a whole run reports the landing's batches, too."""
+        ours = (result for result in results if result["pipeline"] == self.pipeline)
+        return [{name: result[name] for name in ("generation", "batch_id", "outcome")} for result in ours]
 
     def _hear(self, tell: Callable[[JsonObject], None]) -> Callable[[JsonObject], None]:
         """Takes a job's lines: for `tell`, and for the task's link."""
@@ -160,7 +165,3 @@ def _work_of(facts: JsonMapping) -> Work:
 def ran_of(outcomes: list[JsonObject]) -> set[BatchKey]:
     """The batches that a task has run, from what it returned. (Before 0.2 it did not say in which generation.)"""
     return {BatchKey(o["generation"], o["batch_id"]) for o in outcomes if "generation" in o}
-
-
-def _outcomes(results: list[JsonObject]) -> list[JsonObject]:
-    return [{name: result[name] for name in ("pipeline", "generation", "batch_id", "outcome")} for result in results]

@@ -46,10 +46,9 @@ class RunTask(MergeTask):
     def _told(self, context: Context, outcomes: list[JsonObject]) -> list[JsonObject]:
         settings = Settings.from_environment()
         pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
-        ours = [outcome for outcome in outcomes if outcome["pipeline"] == self.pipeline]  # and not the landing's
         with work_on(self.pipeline):
             coordinator, is_first = Coordinator(settings, pipeline), context["ti"].try_number == 1
-            settled = landed_by(coordinator, this_task(), ours, is_first)
+            settled = landed_by(coordinator, this_task(), outcomes, is_first)
             events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
         lakemark_metrics.of_lag_now(coordinator)
         return events
