@@ -16,6 +16,7 @@ import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_connections  # noqa: F401, makes them known
 import lakemark_metrics
 from airflow.sdk import DAG, Variable, get_current_context, task
+from lakemark_bundle import is_configured
 from lakemark_names import TAG, WATCH_DAG
 
 from include.monitoring.alerts import staleness_alerts
@@ -88,4 +89,10 @@ def _watched(pipeline: Pipeline) -> list[str]:
     return [name for name, sink in pipeline.sinks.items() if sink.stale_after_minutes is not None]
 
 
-dag = build(Settings.from_environment())
+def build_now() -> DAG:
+    """The DAG, as the pipeline files are now. The bundle (plugins/lakemark_bundle.py) asks for it when they change."""
+    return build(Settings.from_environment())
+
+
+if not is_configured():
+    dag = build_now()

@@ -11,6 +11,14 @@ from pathlib import Path
 from include.settings import PROJECT_ROOT
 
 USER = "admin"
+BUNDLES = [
+    {
+        "name": "dags-folder",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"refresh_interval": 30},  # seconds until a new file of a user is found
+    },
+    {"name": "lakemark", "classpath": "lakemark_bundle.PipelineBundle", "kwargs": {}},  # in plugins/
+]
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,15 @@ class AirflowHome:
                 "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
                 "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
             },
-            # The DAG file that reads pipeline files is parsed this often, so a new or changed one shows within seconds.
-            "DAG_PROCESSOR": {"MIN_FILE_PROCESS_INTERVAL": 10, "PARSING_PROCESSES": 1},
+            # A DAG file is parsed when it changes, or what it stands for, which the bundle of Lakemark sees within
+            # seconds; and once an hour.
+            "DAG_PROCESSOR": {
+                "DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
+                "DAG_BUNDLE_STORAGE_PATH": self.folder / "bundles",
+                "FILE_PARSING_SORT_MODE": "modified_time",
+                "MIN_FILE_PROCESS_INTERVAL": 3600,
+                "PARSING_PROCESSES": 1,
+            },
             # A task tells every five seconds that it lives. If it or its worker was killed, its slot is free, and its
             # next try begins, after half a minute: by default after five. What a killed scheduler had queued waits as
             # long. If a living task is taken for dead, both tries may run, and one of them lands (I5).

@@ -93,15 +93,25 @@ def load_pipelines(
     others.
     """
     pipelines, errors = [], []
-    others = _clashes(folder)
+    others = clashing(folder)
     for path in pipeline_files(folder, name):
         try:
-            pipeline = load_pipeline(path, environment)
-            _verify_apart(pipeline, path, others, environment)
-            pipelines.append(pipeline)
+            pipelines.append(_load_apart(path, environment, others))
         except PipelineFileError as error:
             errors.append(error)
     return pipelines, errors
+
+
+def load_apart(path: Path, environment: Mapping[str, str]) -> Pipeline:
+    """Reads and checks one file. Raises PipelineFileError: it is not valid, or its tables are not apart from another
+    pipeline's."""
+    return _load_apart(path, environment, clashing(path.parent))
+
+
+def _load_apart(path: Path, environment: Mapping[str, str], others: Mapping[str, set[str]]) -> Pipeline:
+    pipeline = load_pipeline(path, environment)
+    _verify_apart(pipeline, path, others, environment)
+    return pipeline
 
 
 def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -130,12 +140,10 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
             found=name,
             action="use one of these names, or write that file (docs/pipeline-file.md)",
         )
-    pipeline = load_pipeline(path, environment)
-    _verify_apart(pipeline, path, _clashes(folder), environment)
-    return pipeline
+    return load_apart(path, environment)
 
 
-def _clashes(folder: Path) -> Mapping[str, set[str]]:
+def clashing(folder: Path) -> Mapping[str, set[str]]:
     """The files whose tables may not be apart, by name. It only skims them, so that a job, which needs one pipeline,
     does not pay for a check of all files."""
     files = [path for path in pipeline_files(folder) if path.suffix == ".yaml"]

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from include.installation.airflow_home import BUNDLES
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
@@ -32,10 +33,8 @@ from tests.support.waiting import wait_until
 
 _DAGS = Path(__file__).with_name("dags")
 _BY_HAND_JOB = Path(__file__).with_name("by_hand_job.py")
-_BUNDLES = [
-    {"name": name, "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {"path": str(path)}}
-    for name, path in (("dags-folder", PROJECT_ROOT / "dags"), ("bench", _DAGS))
-]
+_LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
+_BUNDLES = [*BUNDLES, {"name": "bench", "classpath": _LOCAL, "kwargs": {"path": str(_DAGS)}}]
 _DRAIN_SECONDS = 2400
 
 

@@ -15,7 +15,7 @@ from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import DagSerialization
 from lakemark_first_come import FirstComeFirstServed
 
-import include.participants.explain
+import dags.factories.pipelines
 from include.control.sink_form import deliver_of
 from include.pipeline_file import Pipeline
 from include.protocol.errors import RetryableError, TerminalError
@@ -163,14 +163,14 @@ def test_a_dag_that_cannot_be_built_takes_no_other_with_it(
 ) -> None:
     pipeline_file(tmp_path, "good")
     pipeline_file(tmp_path, "odd")
-    whole = include.participants.explain.markdown
+    whole = dags.factories.pipelines.markdown
 
     def broken(pipeline: Pipeline) -> str:
         if pipeline.name == "odd":
             raise ValueError("a defect")
         return whole(pipeline)
 
-    monkeypatch.setattr(include.participants.explain, "markdown", broken)
+    monkeypatch.setattr(dags.factories.pipelines, "markdown", broken)
     loaded = bag()
     assert loaded.import_errors == {}
     assert loaded.dags["lakemark__good"].has_task("merge")

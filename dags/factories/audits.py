@@ -9,7 +9,6 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, work_on  # in plugins/, which Airflow puts on the path
 
@@ -65,6 +64,3 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         audit()
     return dag
-
-
-globals().update(dags_of(Settings.from_environment(), build, "__audit"))

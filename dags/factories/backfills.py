@@ -11,7 +11,6 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, get_current_context, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of
 from lakemark_merge_task import MergeTask  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_sinks_field import sinks_field
@@ -187,6 +186,3 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         ).expand(work=keys)
         finish(keys, chunks.output)
     return dag
-
-
-globals().update(dags_of(Settings.from_environment(), build, "__backfill"))

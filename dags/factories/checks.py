@@ -10,7 +10,6 @@ import logging
 from datetime import datetime
 
 from airflow.sdk import DAG, Asset, Param, task
-from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import ON_SPARK, TASKS, log_fact, work_on  # in plugins/, on Airflow's path
 
@@ -54,6 +53,3 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG | None:
 
         check()
     return dag
-
-
-globals().update(dags_of(Settings.from_environment(), build, "__checks"))

@@ -10,7 +10,6 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_sinks_field import sinks_field
 from lakemark_tasks import TASKS, asked_by, work_on  # in plugins/, which Airflow puts on the path
@@ -116,6 +115,3 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
 
         reset()
     return dag
-
-
-globals().update(dags_of(Settings.from_environment(), build, "__reset"))

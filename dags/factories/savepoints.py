@@ -11,7 +11,6 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_sinks_field import sinks_field
 from lakemark_tasks import ON_SPARK, TASKS, answer, asked_by, rows_changed, work_on
@@ -142,8 +141,3 @@ def _rehearse(settings: Settings, pipeline: Pipeline, savepoint: str | None) -> 
             )
     answer(f"savepoint {name} would be restored as it was ({done.seconds:.0f} s)")
     return done.to_json()
-
-
-_SETTINGS = Settings.from_environment()
-globals().update(dags_of(_SETTINGS, build, "__savepoint"))
-globals().update(dags_of(_SETTINGS, build_rehearsal, "__rehearsal"))

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 import lakemark_metrics  # in plugins/, which Airflow puts on the path
 from airflow.sdk import DAG, Asset, AssetAny, task
 from airflow.sdk.types import DagRunProtocol
-from lakemark_dags import dags_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_tasks import TASKS, asked_by, rows_changed, work_on
 
@@ -67,6 +66,3 @@ def send_lag(settings: Settings, pipeline: Pipeline, sink: str) -> None:
         facts = facts_of(settings, pipeline, sink)
         if facts.lag is not None:
             lakemark_metrics.of_sink(pipeline.name, sink, facts.lag)
-
-
-globals().update(dags_of(Settings.from_environment(), build, "__deliver"))

@@ -1,0 +1,116 @@
+"""The DAG bundle of Lakemark: one small DAG file for each pipeline file, which Airflow parses when that one changes.
+
+Airflow's way is to parse every DAG file again and again, since it cannot know what else it reads. With some hundred
+pipelines that takes a core of its own. So the bundle makes a file for each pipeline, and gives it a new time when what
+it stands for has changed. With `file_parsing_sort_mode = modified_time`, Airflow then parses it at once, and all others
+as seldom as `min_file_process_interval` says. `[dag_processor] dag_bundle_config_list` names the class.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from airflow.configuration import conf
+from airflow.dag_processing.bundles.base import BaseDagBundle
+
+from include.pipeline_file.loading import changed_at, clashing, pipeline_files
+from include.pipeline_file.section import NAME
+from include.protocol.errors import TerminalError
+from include.settings import Settings
+
+LOOK_SECONDS = 5
+_HEAD = '"""Airflow DAGs: %s. Made by plugins/lakemark_bundle.py."""\n\n'
+_PIPELINE = "from dags.factories.of_file import dags_of_file\n\nglobals().update(dags_of_file({name!a}))\n"
+_WATCH = "from dags.lakemark_watch import build_now\n\ndag = build_now()\n"
+_ERRORS = "from dags.lakemark_pipeline_errors import verify_others\n\nverify_others()\n"
+
+
+class DagFile(NamedTuple):
+    text: str
+    version: str  # another one if what the file stands for has changed
+
+
+def is_configured() -> bool:
+    """Whether this Airflow has the bundle. If so, DAG files that would make the same DAGs make none."""
+    return f'"{__name__}.' in conf.get("dag_processor", "dag_bundle_config_list")
+
+
+class PipelineBundle(BaseDagBundle):
+    """Makes DAG files for all files in the folder of pipelines. It looks for changes every few seconds."""
+
+    def __init__(self, *, name: str, refresh_interval: int = LOOK_SECONDS, **arguments: str | None) -> None:
+        super().__init__(name=name, refresh_interval=refresh_interval, **arguments)
+        self._seen: Mapping[str, DagFile] = {}  # at the last look
+        self._changed: set[str] = set()  # at the last look
+
+    @property
+    def path(self) -> Path:
+        return self.base_dir
+
+    def get_current_version(self) -> None:
+        return None  # there is one only: of the pipeline files as they are now
+
+    def initialize(self) -> None:
+        with self.lock():
+            for name, file in self._wanted().items():
+                if not (self.path / name).exists():
+                    self._write(name, file)
+        super().initialize()
+
+    def refresh(self) -> None:
+        """Makes and removes DAG files, and gives a new time to those that stand for something else now."""
+        with self.lock():
+            wanted = self._wanted()
+            changed = {name for name, file in wanted.items() if self._seen.get(name) != file}
+            # A parse that began before a change may end after it. So what had changed at the last look is parsed again.
+            for name in changed | (self._changed & wanted.keys()):
+                self._write(name, wanted[name])
+            for path in self.path.glob("**/*.py"):
+                if str(path.relative_to(self.path)) not in wanted:
+                    path.unlink()
+            self._seen, self._changed = wanted, changed
+
+    def _wanted(self) -> Mapping[str, DagFile]:
+        settings = Settings.from_environment()
+        alerts = "" if settings.alerts is None else str(changed_at(settings.alerts))
+        try:
+            files = dag_files(settings.pipelines)
+        except TerminalError as error:  # there is no folder. It may come back, so no DAG goes away
+            return {**self._seen, **_errors(f"{alerts} {error}")}
+        return {**files, **_errors(alerts)}
+
+    def _write(self, name: str, file: DagFile) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".draft")
+        draft.write_text(file.text)
+        draft.replace(path)
+
+
+def dag_files(folder: Path) -> Mapping[str, DagFile]:
+    """The DAG files for a folder of pipeline files, by their paths in the bundle. Raises TerminalError: there is no
+    such folder."""
+    times = {path.name: changed_at(path) for path in pipeline_files(folder)}
+    clashes = {f"{name}.yaml": {f"{other}.yaml" for other in others} for name, others in clashing(folder).items()}
+    found = {}
+    for name, time in times.items():
+        # A file whose tables are not apart from another one's is not valid, and may become so when that one changes.
+        beside = {other: times.get(other) for other in sorted(clashes.get(name, ()))}
+        found[_path_for(name)] = DagFile(_HEAD % ascii(name) + _PIPELINE.format(name=name), f"{time} {beside}")
+    return {**found, "lakemark_watch.py": DagFile(_HEAD % "lakemark_watch" + _WATCH, str(times))}
+
+
+def _errors(version: str) -> Mapping[str, DagFile]:
+    return {"lakemark_pipeline_errors.py": DagFile(_HEAD % "none" + _ERRORS, version)}
+
+
+def _path_for(name: str) -> str:
+    """The path of a pipeline file's DAG file. One that has no valid name gets another, and will show as an error."""
+    stem, _, ending = name.rpartition(".")
+    is_valid = ending == "yaml" and re.fullmatch(NAME, stem)
+    return f"pipelines/{stem if is_valid else f'refused_{crc32(os.fsencode(name))}'}.py"

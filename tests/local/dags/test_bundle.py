@@ -1,0 +1,149 @@
+"""The DAG bundle: a DAG file for each pipeline file, with a new time when the pipeline may have changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.utils.file import list_py_file_paths
+
+from include.installation.airflow_home import BUNDLES
+from include.settings import PROJECT_ROOT
+from tests.local.dags.test_dags import KINDS, OF_ALL, pipeline_file
+
+FIXED = {"lakemark_watch.py", "lakemark_pipeline_errors.py"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pipelines = tmp_path / "pipelines"
+    pipelines.mkdir()
+    monkeypatch.setenv("LAKEMARK_PIPELINES", str(pipelines))
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH", str(tmp_path / "bundles"))
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(BUNDLES))
+    return pipelines
+
+
+@pytest.fixture
+def bundle(folder: Path):
+    from lakemark_bundle import PipelineBundle
+
+    return PipelineBundle(name="lakemark")
+
+
+def looked_at(bundle) -> set[str]:
+    """The DAG files that have another time after a look than before it. All begin at one time, long ago."""
+    for path in files(bundle):
+        os.utime(bundle.path / path, (1, 1))
+    bundle.refresh()
+    return {path for path in files(bundle) if (bundle.path / path).stat().st_mtime > 1}
+
+
+def files(bundle) -> set[str]:
+    """As Airflow finds them."""
+    found = list_py_file_paths(bundle.path, safe_mode=True)
+    return {str(Path(path).relative_to(bundle.path)) for path in found}
+
+
+def test_each_pipeline_file_has_a_dag_file_with_all_its_dags(folder: Path, bundle) -> None:
+    pipeline_file(folder, "orders")
+    pipeline_file(folder, "payments", sinks={"out": {"kafka": {"topic": "out"}}})
+    bundle.initialize()
+    bundle.refresh()
+    assert files(bundle) == {"pipelines/orders.py", "pipelines/payments.py", *FIXED}
+    loaded = DagBag(bundle.path)
+    assert loaded.import_errors == {}
+    of_pipelines = {f"lakemark__{name}{kind}" for name in ("orders", "payments") for kind in KINDS}
+    assert set(loaded.dags) == {"lakemark_watch", "lakemark__payments__deliver__out", *of_pipelines}
+    assert Path(loaded.dags["lakemark__orders__reset"].fileloc).name == "orders.py"
+
+
+def test_with_the_bundle_the_dag_folder_makes_no_dag_twice(folder: Path, bundle) -> None:
+    pipeline_file(folder, "orders")
+    pipeline_file(folder, "broken", schedule="now and then")
+    loaded = DagBag(PROJECT_ROOT / "dags")
+    assert (set(loaded.dags), loaded.import_errors) == (OF_ALL - {"lakemark_watch"}, {})
+
+
+def test_a_dag_file_has_a_new_time_when_its_pipeline_file_changes_and_once_more(folder: Path, bundle) -> None:
+    """Once more, for a parse that had begun before the change and ends after it."""
+    pipeline_file(folder, "orders")
+    pipeline_file(folder, "payments")
+    bundle.refresh()
+    assert looked_at(bundle) == {"pipelines/orders.py", "pipelines/payments.py", *FIXED}
+    assert looked_at(bundle) == set()
+    pipeline_file(folder, "orders", description="Another.")
+    changed = {"pipelines/orders.py", "lakemark_watch.py"}
+    assert [looked_at(bundle) for _ in range(3)] == [changed, changed, set()]
+    (folder / "orders.yaml").unlink()
+    assert looked_at(bundle) == {"lakemark_watch.py"}
+    assert files(bundle) == {"pipelines/payments.py", *FIXED}
+
+
+def test_a_dag_file_has_a_new_time_when_another_file_takes_its_table(folder: Path, bundle) -> None:
+    pipeline_file(folder, "outer")
+    pipeline_file(folder, "other")
+    bundle.refresh()
+    bundle.refresh()
+    pipeline_file(folder, "inner", target={"table": "lake://silver/outer/inner"})
+    assert looked_at(bundle) == {"pipelines/inner.py", "pipelines/outer.py", "lakemark_watch.py"}
+    loaded = DagBag(bundle.path)
+    assert sorted(Path(path).name for path in loaded.import_errors) == ["inner.py", "outer.py"]
+    pipeline_file(folder, "inner")  # now apart
+    assert looked_at(bundle) == {"pipelines/inner.py", "pipelines/outer.py", "lakemark_watch.py"}
+    assert DagBag(bundle.path).import_errors == {}
+
+
+def test_each_broken_file_is_an_import_error_of_its_own(folder: Path, bundle) -> None:
+    pipeline_file(folder, "good")
+    pipeline_file(folder, "bad", schedule="now and then")
+    (folder / "good.yml").write_text("name: good\n")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff'\"\\{}.yaml")).write_text("{}")
+    bundle.refresh()
+    loaded = DagBag(bundle.path)
+    assert set(loaded.dags) == {"lakemark_watch", *(f"lakemark__good{kind}" for kind in KINDS)}
+    errors = "\n".join(loaded.import_errors.values())
+    assert len(loaded.import_errors) == 3
+    assert f"{folder}/bad.yaml, field schedule" in errors
+    assert f"{folder}/good.yml, field file" in errors
+    assert "\\udcff" in errors
+
+
+def test_a_broken_file_of_alerts_takes_no_dag_with_it(folder: Path, bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    alerts = folder.parent / "alerts.yml"
+    monkeypatch.setenv("LAKEMARK_ALERTS", str(alerts))
+    alerts.write_text("[]")
+    bundle.refresh()
+    bundle.refresh()
+    alerts.write_text("- klass: a.B\n")
+    assert looked_at(bundle) == {"lakemark_pipeline_errors.py"}
+    loaded = DagBag(bundle.path)
+    assert "lakemark_watch" in loaded.dags
+    [text] = loaded.import_errors.values()
+    assert "so no alert is sent" in text
+
+
+def test_while_there_is_no_folder_no_dag_file_goes_away(folder: Path, bundle) -> None:
+    pipeline_file(folder, "orders")
+    bundle.refresh()
+    away = folder.rename(folder.with_name("away"))
+    bundle.refresh()
+    assert files(bundle) == {"pipelines/orders.py", *FIXED}
+    error = next(text for path, text in DagBag(bundle.path).import_errors.items() if path.endswith("_errors.py"))
+    assert "there is no folder of pipeline files" in error
+    away.rename(folder)
+    assert "lakemark_pipeline_errors.py" in looked_at(bundle)
+    assert DagBag(bundle.path).import_errors == {}
+
+
+def test_a_worker_makes_the_dag_files_that_it_lacks(folder: Path, bundle) -> None:
+    """On another machine than the DAG processor, nothing else does."""
+    pipeline_file(folder, "orders")
+    bundle.initialize()
+    assert files(bundle) == {"pipelines/orders.py", *FIXED}
+    os.utime(bundle.path / "pipelines/orders.py", (1, 1))
+    bundle.initialize()
+    assert (bundle.path / "pipelines/orders.py").stat().st_mtime == 1
