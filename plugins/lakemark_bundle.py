@@ -23,7 +23,7 @@ from include.pipeline_file.section import NAME
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
-LOOK_SECONDS = 5
+_HOUR = 3600
 _HEAD = '"""Airflow DAGs: %s. Made by plugins/lakemark_bundle.py."""\n\n'
 _PIPELINE = "from dags.factories.of_file import dags_of_file\n\nglobals().update(dags_of_file({name!a}))\n"
 _WATCH = "from dags.lakemark_watch import build_now\n\ndag = build_now()\n"
@@ -41,16 +41,26 @@ def is_configured() -> bool:
 
 
 class PipelineBundle(BaseDagBundle):
-    """Makes DAG files for all files in the folder of pipelines. It looks for changes every few seconds."""
+    """Makes DAG files for all files in the folder of pipelines."""
 
-    def __init__(self, *, name: str, refresh_interval: int = LOOK_SECONDS, **arguments: str | None) -> None:
-        super().__init__(name=name, refresh_interval=refresh_interval, **arguments)
-        self._seen: Mapping[str, DagFile] = {}  # at the last look
-        self._changed: set[str] = set()  # at the last look
+    def __init__(self, **arguments: str | None) -> None:
+        self._seen: Mapping[str, DagFile] = {}  # at the last refresh
+        self._changed: set[str] = set()  # at the last refresh
+        super().__init__(**arguments)
 
     @property
     def path(self) -> Path:
         return self.base_dir
+
+    @property
+    def refresh_interval(self) -> int:
+        """How old, in seconds, the last refresh may be. The DAG processor asks every five (by default), and a refresh
+        costs it queries of all DAGs. So there is one when something has changed."""
+        return 0 if self._changed or self._seen != self._wanted() else _HOUR
+
+    @refresh_interval.setter
+    def refresh_interval(self, _: int) -> None:
+        """Airflow's class sets it."""
 
     def get_current_version(self) -> None:
         return None  # there is one only: of the pipeline files as they are now

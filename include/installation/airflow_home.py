@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from include.settings import PROJECT_ROOT
 
@@ -19,6 +21,26 @@ BUNDLES = [
     },
     {"name": "lakemark", "classpath": "lakemark_bundle.PipelineBundle", "kwargs": {}},  # in plugins/
 ]
+Sections = dict[str, dict[str, object]]
+TUNED: Sections = {
+    "CORE": {"EXECUTOR": "lakemark_warm_executor.WarmLocalExecutor", "PARALLELISM": 4},  # in plugins/
+    # A DAG file is parsed when it changes, or what it stands for, which the bundle of Lakemark sees within seconds; and
+    # once an hour.
+    "DAG_PROCESSOR": {
+        "DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
+        "FILE_PARSING_SORT_MODE": "modified_time",
+        "MIN_FILE_PROCESS_INTERVAL": 3600,
+        "PARSING_PROCESSES": 1,
+    },
+    # A task tells every five seconds that it lives. If it or its worker was killed, its slot is free, and its next try
+    # begins, after half a minute: by default after five. What a killed scheduler had queued waits as long. If a living
+    # task is taken for dead, both tries may run, and one of them lands (I5).
+    "SCHEDULER": {
+        "TASK_INSTANCE_HEARTBEAT_TIMEOUT": 30,
+        "TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 5,
+        "ORPHANED_TASKS_CHECK_INTERVAL": 30,
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -53,16 +75,22 @@ class AirflowHome:
             )
         _write_private(self._passwords_file, {USER: self.password})
 
-    def environment(self) -> dict[str, str]:
-        """Airflow's settings as environment variables, so that nobody has to maintain an airflow.cfg."""
+    def environment(self, given: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        """Airflow's settings as environment variables, so that nobody has to maintain an airflow.cfg.
+
+        Args:
+            given: a user's own variables. What they say of speed counts (`AIRFLOW__CORE__PARALLELISM`), and what they
+                say of places and secrets does not.
+        """
+        return self._places() | {name: given.get(name, value) for name, value in _variables(TUNED).items()}
+
+    def _places(self) -> dict[str, str]:
         shared = self._secrets()
-        sections: dict[str, dict[str, object]] = {
+        sections: Sections = {
             "CORE": {
                 "DAGS_FOLDER": PROJECT_ROOT / "dags",
                 "PLUGINS_FOLDER": PROJECT_ROOT / "plugins",
                 "LOAD_EXAMPLES": False,
-                "EXECUTOR": "lakemark_warm_executor.WarmLocalExecutor",  # in plugins/
-                "PARALLELISM": 4,
                 "SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
                 "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self._passwords_file,
                 "EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
@@ -76,34 +104,11 @@ class AirflowHome:
                 "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
                 "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
             },
-            # A DAG file is parsed when it changes, or what it stands for, which the bundle of Lakemark sees within
-            # seconds; and once an hour.
-            "DAG_PROCESSOR": {
-                "DAG_BUNDLE_CONFIG_LIST": json.dumps(BUNDLES),
-                "DAG_BUNDLE_STORAGE_PATH": self.folder / "bundles",
-                "FILE_PARSING_SORT_MODE": "modified_time",
-                "MIN_FILE_PROCESS_INTERVAL": 3600,
-                "PARSING_PROCESSES": 1,
-            },
-            # A task tells every five seconds that it lives. If it or its worker was killed, its slot is free, and its
-            # next try begins, after half a minute: by default after five. What a killed scheduler had queued waits as
-            # long. If a living task is taken for dead, both tries may run, and one of them lands (I5).
-            "SCHEDULER": {
-                "ENABLE_HEALTH_CHECK": False,
-                "TASK_INSTANCE_HEARTBEAT_TIMEOUT": 30,
-                "TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": 5,
-                "ORPHANED_TASKS_CHECK_INTERVAL": 30,
-            },
+            "DAG_PROCESSOR": {"DAG_BUNDLE_STORAGE_PATH": self.folder / "bundles"},
+            "SCHEDULER": {"ENABLE_HEALTH_CHECK": False},
             "USAGE_DATA_COLLECTION": {"ENABLED": False},
         }
-        return {
-            "AIRFLOW_HOME": str(self.folder),
-            **{
-                f"AIRFLOW__{section}__{key}": str(value)
-                for section, keys in sections.items()
-                for key, value in keys.items()
-            },
-        }
+        return {"AIRFLOW_HOME": str(self.folder), **_variables(sections)}
 
     @property
     def _secrets_file(self) -> Path:
@@ -115,6 +120,10 @@ class AirflowHome:
 
     def _secrets(self) -> dict[str, str]:
         return json.loads(self._secrets_file.read_text())
+
+
+def _variables(sections: Sections) -> dict[str, str]:
+    return {f"AIRFLOW__{section}__{key}": str(v) for section, keys in sections.items() for key, v in keys.items()}
 
 
 def _write_private(path: Path, data: dict[str, str]) -> None:

@@ -147,3 +147,15 @@ def test_a_worker_makes_the_dag_files_that_it_lacks(folder: Path, bundle) -> Non
     os.utime(bundle.path / "pipelines/orders.py", (1, 1))
     bundle.initialize()
     assert (bundle.path / "pipelines/orders.py").stat().st_mtime == 1
+
+
+def test_it_is_refreshed_when_something_has_changed(folder: Path, bundle) -> None:
+    """A refresh asks Airflow's database for all DAGs, so that one every few seconds is too much."""
+    pipeline_file(folder, "orders")
+    assert bundle.refresh_interval == 0
+    bundle.refresh()
+    assert bundle.refresh_interval == 0  # the second look after a change
+    bundle.refresh()
+    assert bundle.refresh_interval == 3600
+    pipeline_file(folder, "orders", description="Another.")
+    assert bundle.refresh_interval == 0

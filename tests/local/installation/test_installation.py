@@ -107,6 +107,14 @@ def test_airflows_secrets_are_made_once_and_are_private(tmp_path: Path) -> None:
         assert (home.folder / file).stat().st_mode & 0o077 == 0
 
 
+def test_a_users_variables_tune_airflow_and_move_none_of_its_places(tmp_path: Path) -> None:
+    home = AirflowHome(tmp_path / "airflow", 8080)
+    home.prepare()
+    plain = home.environment()
+    given = {"AIRFLOW__CORE__PARALLELISM": "9", "AIRFLOW__CORE__FERNET_KEY": "x", "AIRFLOW_HOME": "/elsewhere"}
+    assert home.environment(given) == {**plain, "AIRFLOW__CORE__PARALLELISM": "9"}
+
+
 SUPERVISOR = """
 import sys
 from pathlib import Path
