@@ -71,9 +71,9 @@ class Installed:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
-    def dag(self, pipeline: Pipeline) -> str:
+    def dag(self, pipeline: Pipeline, seconds: float = 90) -> str:
         dag_id = f"lakemark__{pipeline.name}"
-        wait_until(lambda: self.api.dag_exists(dag_id), 90)
+        wait_until(lambda: self.api.dag_exists(dag_id), seconds)
         self.api.unpause(dag_id)
         return dag_id
 

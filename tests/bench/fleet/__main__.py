@@ -83,7 +83,7 @@ class Bench:
         wait_until(lambda: all(self.installed.api.dag_exists(name) for name in ("do_nothing", "by_hand")), 120)
         pipelines = [self._pipeline(n) for n in range(options.pipelines)]
         for pipeline in pipelines:
-            self.installed.dag(pipeline)
+            self.installed.dag(pipeline, 60 + len(pipelines))
         self._say(f"{len(pipelines)} pipelines are watched")
         wait_seconds(30)  # what was parsed anew has settled
         works: dict[str, Callable[[], bool]] = {
