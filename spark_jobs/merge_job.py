@@ -1,5 +1,6 @@
 """The job: applies one planned batch of a pipeline, or all batches until Kafka has nothing new.
 
+    python -m spark_jobs.merge_job --members FILE [--remote URL | --master MASTER | --submitted]
     python -m spark_jobs.merge_job --pipeline NAME [--remote URL | --master MASTER | --submitted]
         (--generation G --batch N [--until TOPIC-PARTITION:OFFSET,...] | --whole-run | --until-caught-up
          | --backfill N | --promote N | --create-target | --maintain | --check [--table-version V] | --query SQL
@@ -8,7 +9,8 @@
 Offset ranges are never among its arguments: the ledger has them. With `--until` it goes on, in the same session, to
 plan, apply and settle batches until every partition has reached that offset. `--whole-run` also plans the first batch,
 and how far to go. Chunk K of backfill N is batch K of generation -N; `--backfill` runs all chunks that have not landed,
-in one session.
+in one session. With `--members` it does whole runs of the pipelines that FILE names, line by line, until that says so
+(`spark_jobs.commands.members`).
 
 It reports in JSON lines: `{"progress": ...}` while it works, `{"result": ...}` for every batch, `{"error": ...,
 "kind": ...}` if it failed, and last, on an object store, `{"requests": ...}`: how many it has sent. The exit code tells
@@ -22,9 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing
 
 from pyspark.sql import SparkSession
 
@@ -33,19 +33,18 @@ from include.lake.stores import lines_at, requests_sent
 from include.lake.uri import LakeUri
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline, find_pipeline
-from include.protocol.batch import Batch, BatchKey
+from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
-from include.protocol.json_data import JsonObject
 from include.protocol.ledger_events import FIRST_GENERATION
-from include.protocol.planning import Idle
 from include.protocol.ranges import offsets_from_argument
 from include.protocol.runs import RunPlan
 from include.settings import Settings
-from spark_jobs.attempt.attempt import Attempt, AttemptResult
 from spark_jobs.commands.answers import answer
 from spark_jobs.commands.checks import TableCheck
 from spark_jobs.commands.maintenance import Maintenance
+from spark_jobs.commands.members import run_members
 from spark_jobs.commands.promote import promote
+from spark_jobs.commands.runs import Runs, SharedSession
 from spark_jobs.commands.unmerged import answer_fresh
 from spark_jobs.commands.validation import problems_for_spark
 from spark_jobs.engine.facts import SayFact
@@ -54,9 +53,13 @@ from spark_jobs.tables.writers import writer_of
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     settings, say = Settings.from_environment(), journal_at(options.journal)
-    code = _do(options, settings, say)
+    if options.members is not None:
+        run_members(options.members, lambda now: _session(now, options), options.started_by, say)
+        code = 0
+    else:
+        code = _do(options, settings, say)
     if settings.lake.scheme == "s3":
         say({"requests": requests_sent()})
     return code
@@ -109,16 +112,16 @@ def journal_at(place: str | None) -> SayFact:
 def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace, say: SayFact) -> None:
     """Runs one batch, or several in one session."""
     coordinator = Coordinator(settings, pipeline)
-    with ExitStack() as stack:
-        worker = _Worker(settings, options, stack, say)
+    with closing(SharedSession(lambda: _session(settings, options))) as session:
+        runs = Runs(settings, session, options.started_by, say)
         if options.backfill is not None:
             backfill = coordinator.ledger.state().backfill(pipeline.name, options.backfill)
             for chunk in range(len(backfill.chunks)):
-                say({"result": worker.attempt(pipeline, backfill.batch(chunk).key).to_json()})
+                say({"result": runs.attempt(pipeline, backfill.batch(chunk).key).to_json()})
         elif options.whole_run:
-            worker.whole_run(pipeline)
+            runs.whole_run(pipeline)
         elif options.batch is None:
-            worker.until_caught_up(pipeline)
+            runs.until_caught_up(pipeline)
         else:
             first = BatchKey(options.generation, options.batch)
             run = RunPlan(first, options.until) if options.until is not None else None
@@ -126,101 +129,28 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
                 say({"progress": "nothing to do", "why": "what this belongs to has ended, and nothing of it can land"})
                 return
             if run is None:
-                say({"result": worker.attempt(pipeline, first).to_json()})
+                say({"result": runs.attempt(pipeline, first).to_json()})
             else:
-                worker.run(pipeline, run)
-
-
-@dataclass
-class _Worker:
-    """Runs batches in one session. The first batch that has work opens it, and `stack` closes it."""
-
-    settings: Settings
-    options: argparse.Namespace
-    stack: ExitStack
-    say: SayFact
-    _spark: SparkSession | None = None
-
-    def until_caught_up(self, pipeline: Pipeline) -> None:
-        """Runs batches until there is nothing new for the pipeline or for its landing."""
-        landing, goes_on = pipeline.landing, True
-        while goes_on:
-            landed = landing is not None and self.next_batch(landing, ignore_merge_every=True)
-            goes_on = self.next_batch(pipeline, ignore_merge_every=not landed) or landed
-
-    def whole_run(self, pipeline: Pipeline) -> None:
-        """Plans a run, and does all of it: first the landing's, if there is one."""
-        landing = pipeline.landing
-        landed = landing is not None and self._planned_run(landing, ignore_merge_every=False)
-        if not self._planned_run(pipeline, ignore_merge_every=landing is not None and not landed) and not landed:
-            self.say({"progress": "nothing new", "why": "there is no batch to run"})
-
-    def _planned_run(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
-        coordinator = Coordinator(self.settings, pipeline)
-        run = coordinator.plan_run(ignore_merge_every)
-        if run is None:
-            return False
-        self._say_planned(coordinator.ledger.recent(run.first).planned(pipeline.name, run.first).batch)
-        self.run(pipeline, run)
-        return True
-
-    def run(self, pipeline: Pipeline, run: RunPlan) -> None:
-        """Does a run that was planned: its first batch, and all others to its end."""
-        coordinator = Coordinator(self.settings, pipeline)
-        self.say({"result": _settled(coordinator, self.attempt(pipeline, run.first))})
-        while not run.is_done(coordinator.ledger.recent()) and self.next_batch(pipeline, ignore_merge_every=True):
-            pass
-
-    def next_batch(self, pipeline: Pipeline, ignore_merge_every: bool) -> bool:
-        """Plans, applies and settles the next batch. False if there is none."""
-        coordinator = Coordinator(self.settings, pipeline)
-        plan = coordinator.plan(ignore_merge_every)
-        if isinstance(plan, Idle):
-            return False
-        self._say_planned(plan.batch)
-        self.say({"result": _settled(coordinator, self.attempt(pipeline, plan.batch.key))})
-        return True
-
-    def _say_planned(self, batch: Batch) -> None:
-        about = {**batch.key._asdict(), "attempt_id": None}  # none has begun
-        self.say({"progress": "planned", "batch": batch.to_json(), **about})
-
-    def attempt(self, pipeline: Pipeline, key: BatchKey) -> AttemptResult:
-        return Attempt(
-            self.settings,
-            pipeline,
-            key,
-            open_session=self._session,
-            started_by=self.options.started_by,
-            say=self.say,
-        ).run()
-
-    def _session(self) -> AbstractContextManager[SparkSession]:
-        if self._spark is None:
-            self._spark = self.stack.enter_context(_session(self.settings, self.options))
-        return nullcontext(self._spark)
+                runs.run(pipeline, run)
 
 
 def _session(settings: Settings, options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
     return open_session(settings, options.remote, options.master, options.submitted)
 
 
-def _settled(coordinator: Coordinator, result: AttemptResult) -> JsonObject:
-    began = time.monotonic()
-    committed = coordinator.settle(result.batch.key)
-    seconds = {**result.phase_seconds, "settle": round(time.monotonic() - began, 3)}
-    return {
-        **result.to_json(),
-        "counts": committed.counts and committed.counts.to_json(),
-        "table_version": committed.table_version,
-        "phase_seconds": seconds,
-    }
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.pipeline is None) == (options.members is None):
+        parser.error("it takes --pipeline, or --members and no --pipeline")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="merge_job", description=__doc__.splitlines()[0])
-    parser.add_argument("--pipeline", required=True)
+    parser.add_argument("--pipeline", help="for all but --members")
     what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--members", metavar="FILE", help="do whole runs of the pipelines that this file names")
     what.add_argument("--batch", type=int, help="id of a planned batch")
     what.add_argument("--until-caught-up", action="store_true")
     what.add_argument("--whole-run", action="store_true", help="plan a run, and do all of it")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from include.settings import PROJECT_ROOT
 
 USER = "admin"
+_LOCK = 60  # seconds that SQLite waits for a writer to end. By default it gives up after five, and the caller fails
 BUNDLES = [
     {
         "name": "dags-folder",
@@ -98,7 +99,9 @@ class AirflowHome:
             },
             "API": {"HOST": "127.0.0.1", "PORT": self.port, "BASE_URL": self.url, "WORKERS": 1},
             "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
-            "DATABASE": {"SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}"},
+            "DATABASE": {
+                "SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}?timeout={_LOCK}"
+            },
             "LOGGING": {
                 "BASE_LOG_FOLDER": self.folder / "logs",
                 "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",

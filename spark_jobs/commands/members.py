@@ -1,0 +1,90 @@
+"""Does whole runs of a group's pipelines, one after the other, as another process names them.
+
+That process writes a file of JSON lines while it goes on: `{"member": NAME, "variables": {...}}` asks for a run, with
+the connections that its pipeline names as variables of the environment, and `{"end": true}` says that there is no more.
+Each line of this job's journal says in `member` whose it is, and `{"member": NAME, "ended": true}` is the last one of a
+run, whether it has failed or not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from include.lake.stores import lines_at
+from include.lake.uri import LakeUri
+from include.pipeline_file import find_pipeline
+from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+from spark_jobs.commands.runs import Runs, SharedSession
+from spark_jobs.engine.facts import SayFact
+
+_LOOK_SECONDS = 0.02
+Open = Callable[[Settings], AbstractContextManager[SparkSession]]
+
+
+def run_members(inbox: str, open_session: Open, started_by: str, say: SayFact) -> None:
+    """Does what the file asks for, until it says that there is no more.
+
+    Args:
+        inbox: the file's URI.
+    """
+    settings = Settings.from_environment()
+    with closing(SharedSession(lambda: open_session(settings))) as shared:
+        for asked in _asked(inbox):
+            name = asked["member"]
+            with _variables(asked["variables"]):
+                _run_member(name, shared, open_session, started_by, partial(_say_of, name, say))
+            say({"member": name, "ended": True})
+
+
+def _run_member(name: str, shared: SharedSession, open_session: Open, started_by: str, say: SayFact) -> None:
+    settings = Settings.from_environment()
+    try:
+        pipeline = find_pipeline(name, settings.pipelines, settings.environment)
+        if pipeline.transform is None:
+            Runs(settings, shared, started_by, say).whole_run(pipeline)
+            return
+        # A user's transform may leave something behind in its session, which is no other pipeline's business.
+        with closing(SharedSession(lambda: open_session(settings))) as own:
+            Runs(settings, own, started_by, say).whole_run(pipeline)
+    except LakemarkError as error:
+        say(error.facts())
+        print(error, file=sys.stderr, flush=True)
+        shared.close()  # it may be the session that has failed
+
+
+def _say_of(name: str, say: SayFact, fact: JsonObject) -> None:
+    say({"member": name, **fact})
+
+
+def _asked(inbox: str) -> Iterator[JsonObject]:
+    lines = lines_at(LakeUri(inbox))
+    while True:
+        new = lines.new()
+        for line in new:
+            asked = json.loads(line)
+            if "end" in asked:
+                return
+            yield asked
+        if not new:
+            time.sleep(_LOOK_SECONDS)
+
+
+@contextmanager
+def _variables(given: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
