@@ -18,7 +18,7 @@ from zlib import crc32
 from airflow.configuration import conf
 from airflow.dag_processing.bundles.base import BaseDagBundle
 
-from include.pipeline_file.loading import changed_at, clashing, pipeline_files
+from include.pipeline_file.loading import changed_at, clashing, groups_in, pipeline_files
 from include.pipeline_file.section import NAME
 from include.protocol.errors import TerminalError
 from include.settings import Settings
@@ -26,6 +26,7 @@ from include.settings import Settings
 _HOUR = 3600
 _HEAD = '"""Airflow DAGs: %s. Made by plugins/lakemark_bundle.py."""\n\n'
 _PIPELINE = "from dags.factories.of_file import dags_of_file\n\nglobals().update(dags_of_file({name!a}))\n"
+_GROUP = "from dags.factories.of_file import dags_of_group\n\nglobals().update(dags_of_group({name!a}))\n"
 _WATCH = "from dags.lakemark_watch import build_now\n\ndag = build_now()\n"
 _ERRORS = "from dags.lakemark_pipeline_errors import verify_others\n\nverify_others()\n"
 
@@ -112,6 +113,8 @@ def dag_files(folder: Path) -> Mapping[str, DagFile]:
         # A file whose tables are not apart from another one's is not valid, and may become so when that one changes.
         beside = {other: times.get(other) for other in sorted(clashes.get(name, ()))}
         found[_path_for(name)] = DagFile(_HEAD % ascii(name) + _PIPELINE.format(name=name), f"{time} {beside}")
+    for group, members in groups_in(folder).items():
+        found[f"groups/{group}.py"] = DagFile(_HEAD % group + _GROUP.format(name=group), str(members))
     return {**found, "lakemark_watch.py": DagFile(_HEAD % "lakemark_watch" + _WATCH, str(times))}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DAG_PREFIX = "lakemark__"
 DATA_DOCS_DAG = "lakemark_data_docs"
+GROUP_PREFIX = "lakemark_group__"
 MAINTENANCE_DAG = "lakemark_maintenance"
 ANSWER_KEY = "lakemark_answer"  # the XCom with what a run has to say to the person who started it
 PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why it failed, and what to do

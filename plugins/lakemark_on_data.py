@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from include.control.group_lookout import GroupLookout
 from include.control.lag import Lookout
 from include.pipeline_file import find_pipeline
 from include.protocol.data_watch import DataWatch, StartRun
@@ -23,6 +24,30 @@ from include.settings import Settings
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 TROUBLE_SECONDS = 10.0  # until the next look if Kafka does not answer
+
+
+class OnGroup(BaseEventTrigger):
+    """Fires when a pipeline of a group is due, as each one's own file says. The event names those that are, with the
+    number of offsets that wait."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__()
+        self.group = group
+
+    def serialize(self) -> tuple[str, JsonObject]:
+        return f"{__name__}.{type(self).__name__}", {"group": self.group}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        lookout = GroupLookout(Settings.from_environment(), self.group)
+        while True:
+            try:
+                starts = await asyncio.to_thread(lookout.look)
+                if starts:
+                    yield TriggerEvent({name: start.records for name, start in starts.items()})
+            except Exception:  # if this loop ended, it would never start a run again
+                log.exception("group %s: a look failed", self.group)
+                await asyncio.sleep(TROUBLE_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 class OnData(BaseEventTrigger):

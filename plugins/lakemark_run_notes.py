@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from airflow.listeners import hookimpl
 from airflow.models.xcom import XComModel
 from airflow.plugins_manager import AirflowPlugin
-from lakemark_names import ANSWER_KEY, DAG_PREFIX, PROBLEM_KEY
+from lakemark_names import ANSWER_KEY, DAG_PREFIX, GROUP_PREFIX, PROBLEM_KEY
 from sqlalchemy import select
 from sqlalchemy.orm import object_session
 
@@ -64,7 +64,7 @@ def _only_ours(dag_run: DagRun) -> Iterator[bool]:
     and must not make the scheduler fail."""
     try:
         note = dag_run.dag_run_note
-        yield dag_run.dag_id.startswith(DAG_PREFIX) and (note is None or note.user_id is None)
+        yield dag_run.dag_id.startswith((DAG_PREFIX, GROUP_PREFIX)) and (note is None or note.user_id is None)
     except Exception:
         log.exception("no note for %s %s", dag_run.dag_id, dag_run.run_id)
 

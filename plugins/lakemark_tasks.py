@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
 from lakemark_names import ANSWER_KEY, PROBLEM_KEY, SPARK_POOL
-from structlog.contextvars import bind_contextvars
+from structlog.contextvars import bind_contextvars, bound_contextvars
 
 from include.jobs.report import told
 from include.lake.lakes import verify_lives
@@ -73,6 +73,11 @@ def rows_changed(pipeline: Pipeline) -> list[Asset]:
     return [Asset(f"{name}: rows have changed", f"lakemark-changed://{name}")] if pipeline.sinks else []
 
 
+def own_run(pipeline: str) -> Asset:
+    """What starts a run of the own DAG of a pipeline that is in a group."""
+    return Asset(f"{pipeline}: a run of its own", f"lakemark-alone://{pipeline}")
+
+
 def this_try() -> str:
     """For the ledger: says that Airflow started the attempt, and where the try's log is in its UI."""
     return f"{this_task()}?try_number={get_current_context()['ti'].try_number}"
@@ -110,3 +115,9 @@ def log_fact(fact: JsonObject) -> None:
     """Logs a line of a job. All later log lines name the batch and the attempt, too."""
     bind_contextvars(**{name: fact[name] for name in _NAMED if name in fact})
     log.info("%s", told(fact))
+
+
+def log_fact_of(pipeline: str, fact: JsonObject) -> None:
+    """Logs a line of a job, where lines of several pipelines' jobs come by turns."""
+    with bound_contextvars(pipeline=pipeline, **{name: fact[name] for name in _NAMED if name in fact}):
+        log.info("%s: %s", pipeline, told(fact))

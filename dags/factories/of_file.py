@@ -9,11 +9,11 @@ from pathlib import Path
 
 from airflow.sdk import DAG, get_parsing_context, task
 from airflow.sdk.exceptions import AirflowFailException
-from lakemark_names import DAG_PREFIX, TAG  # in plugins/, which Airflow puts on the path
+from lakemark_names import DAG_PREFIX, GROUP_PREFIX, TAG  # in plugins/, which Airflow puts on the path
 
-from dags.factories import audits, backfills, checks, deliveries, pipelines, resets, savepoints
+from dags.factories import audits, backfills, checks, deliveries, groups, pipelines, resets, savepoints
 from include.pipeline_file import Pipeline, load_pipelines
-from include.pipeline_file.loading import load_apart
+from include.pipeline_file.loading import groups_in, load_apart
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -45,9 +45,20 @@ def dags_of_all() -> dict[str, DAG]:
     """The DAGs of all valid files, by DAG id. A task's process needs only its own DAG, so there it is only those of
     that pipeline."""
     settings, dag_id = Settings.from_environment(), get_parsing_context().dag_id
+    if dag_id is not None and dag_id.startswith(GROUP_PREFIX):
+        return dags_of_group(dag_id.removeprefix(GROUP_PREFIX))
+    of_groups = [] if dag_id else [dags_of_group(name) for name in groups_in(settings.pipelines)]
     name = dag_id.removeprefix(DAG_PREFIX).partition("__")[0] if dag_id else "*"
     valid, _ = load_pipelines(settings.pipelines, settings.environment, name)
-    return {dag.dag_id: dag for pipeline in valid for dag in _dags_of(pipeline, settings)}
+    of_pipelines = {dag.dag_id: dag for pipeline in valid for dag in _dags_of(pipeline, settings)}
+    return {**of_pipelines, **{dag_id: dag for made in of_groups for dag_id, dag in made.items()}}
+
+
+def dags_of_group(name: str) -> dict[str, DAG]:
+    """The DAG of one group of pipelines, by its id."""
+    settings = Settings.from_environment()
+    dag = groups.build(name, groups_in(settings.pipelines).get(name, []))
+    return {dag.dag_id: dag}
 
 
 def _dags_of(pipeline: Pipeline, settings: Settings) -> Iterator[DAG]:

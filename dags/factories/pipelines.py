@@ -18,7 +18,7 @@ from airflow.sdk.types import OutletEventAccessorsProtocol
 from lakemark_merge_task import MergeTask, ran_of
 from lakemark_names import DAG_PREFIX, TAG
 from lakemark_run_task import RunTask, tell_of_batches
-from lakemark_tasks import ON_SPARK, TASKS, work_on
+from lakemark_tasks import ON_SPARK, TASKS, own_run, work_on
 
 from include.control.coordinator import Coordinator
 from include.participants.explain import markdown
@@ -46,6 +46,8 @@ def build(pipeline: Pipeline, settings: Settings) -> DAG:
         max_active_runs=1,
         default_args=TASKS,
         tags=[TAG],
+        # In a group it runs only if its turn there has failed, or a person starts it. (None: Airflow's own setting.)
+        is_paused_upon_creation=None if pipeline.group is None else False,
     ) as dag:
         if pipeline.tasks == "one":
             RunTask(
@@ -152,6 +154,8 @@ def told(pipeline: Pipeline, run: RunPlan | None) -> JsonObject | None:
 
 def schedule(pipeline: Pipeline) -> str | list[Asset] | None:
     """The pipeline's schedule in Airflow's form."""
+    if pipeline.group is not None:
+        return [own_run(pipeline.name)]
     match pipeline.schedule:
         case OnTables(tables=tables):
             return [Asset(table) for table in tables]

@@ -18,8 +18,9 @@ from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
 from include.settings import Settings
-from include.sources.kafka import KafkaSource, source_extent
+from include.sources.kafka import source_extent
 from include.sources.kafka_records import oldest_timestamp
+from include.sources.shared_brokers import SharedBrokers
 
 _COARSE_NS = 1_000_000_000
 Times = tuple[int | None, ...]  # of the ledger and the tables before the point; None: there is no such table
@@ -58,21 +59,20 @@ class Lag:
         return cls(waiting_records(state, source), max(0.0, time.time() - oldest) if oldest is not None else 0.0)
 
 
+_brokers = SharedBrokers()  # of this process
+
+
 @dataclass
 class Lookout:
-    """Watches one pipeline: keeps its Kafka client, and reads the ledger and the tables before the point only when
-    their logs have changed."""
+    """Watches one pipeline: shares its Kafka client with the others of this process, and reads the ledger and the
+    tables before the point only when their logs have changed."""
 
     settings: Settings
     pipeline: Pipeline
-    _kafka: KafkaSource = field(init=False)
     _read_at: Times | None = field(init=False, default=None)  # when the logs had changed that were read
     _state: LedgerState = field(init=False, default_factory=LedgerState)
     _mends: bool = field(init=False, default=False)  # a table waits for a repair
     _problem: str | None = field(init=False, default=None)  # that only a person can fix, as those logs say
-
-    def __post_init__(self) -> None:
-        self._kafka = KafkaSource(self.pipeline.source)
 
     def look(self) -> Waiting:
         """What waits now. A repair is urgent, since readers see what it takes back. So is a problem that only a person
@@ -93,7 +93,7 @@ class Lookout:
                 self._read_at = changes if settled else None
             if self._problem is not None:
                 return Waiting(0, None, self._problem, urgent=True)
-            state, source = self._state, self._kafka.extent()
+            state, source = self._state, _brokers.extent(self.pipeline.source)
         except TerminalError as error:
             return Waiting(0, None, str(error), urgent=True)
         return Waiting(

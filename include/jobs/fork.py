@@ -46,7 +46,16 @@ class ForkedJob:
         """Its exit code; minus a signal's number if that has killed it."""
         if self._code is None:
             self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self.stdout.close()
+        self.stdout.close()
+        return self._code
+
+    def poll(self) -> int | None:
+        """As `wait`; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid == 0:
+                return None
+            self._code = os.waitstatus_to_exitcode(status)
         return self._code
 
     def kill(self) -> None:

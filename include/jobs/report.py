@@ -41,7 +41,10 @@ class JobReport:
 
     def said(self, line: str) -> None:
         """Takes a line of the job's journal."""
-        fact = json.loads(line)
+        self.took(json.loads(line))
+
+    def took(self, fact: JsonObject) -> None:
+        """Takes a line of the job's journal, as data."""
         if "requests" in fact:
             add_requests(fact["requests"])
             return
@@ -51,20 +54,25 @@ class JobReport:
         elif "error" in fact:
             self._failure = fact
 
+    @property
+    def so_far(self) -> list[JsonObject]:
+        """Every result that it has reported."""
+        return self._results
+
     def results(self, ending: str | None) -> list[JsonObject]:
         """Every result of a job that has ended.
 
         Args:
-            ending: how it failed; None if it did not fail.
+            ending: how it failed; None if it did not, or has reported how.
 
         Raises:
             RetryableError, TerminalError: as the job reported. OutcomeUnknownError: it ended without a report, at an
             unknown place (I6).
         """
-        if ending is None:
-            return self._results
         if self._failure is not None:
             raise error_from_facts(self._failure)
+        if ending is None:
+            return self._results
         raise OutcomeUnknownError(
             what="the job ended without a report",
             where=self._about,

@@ -140,7 +140,7 @@ def _run(
     logins = connection_variables(find_pipeline(pipeline, settings.pipelines, settings.environment))
     with _journal_of(settings, pipeline) as place:
         given = ["--pipeline", pipeline, *what, "--started-by", started_by, "--journal", str(place)]
-        process = _started(settings, given, logins)
+        process = start_job(settings, given, logins)
         journal = lines_at(place)
         try:
             for lines in _output(process):
@@ -152,11 +152,15 @@ def _run(
         finally:
             process.kill()  # a no-op after its end; else this call was interrupted, and the job must not outlive it
             process.wait()
-    return report.results(_ending(code))
+    return report.results(ending_of(code))
 
 
-def _started(settings: Settings, arguments: list[str], logins: Mapping[str, str]) -> Child:
-    """Starts a job as a child: as a fork, if the job may be one and this process can."""
+def start_job(settings: Settings, arguments: list[str], logins: Mapping[str, str]) -> Child:
+    """Starts a job as a child: as a fork, if the job may be one and this process can.
+
+    Args:
+        logins: variables for its environment.
+    """
     spark = spark_command(settings, arguments)
     environment = {**spark.environment, **logins}
     if spark.forkable is not None and can_fork():
@@ -222,7 +226,8 @@ def _wait_for(job: ClusterJob, listen: Listen, log: Log) -> list[JsonObject]:
         job.end()  # as with a child: it must not outlive this call
 
 
-def _ending(code: int) -> str | None:
+def ending_of(code: int) -> str | None:
+    """How a job with this exit code has failed; None if it has not."""
     if code == 0:
         return None
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

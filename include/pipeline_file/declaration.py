@@ -28,6 +28,11 @@ class Declaration(Section):
     name: str = Field(pattern=NAME, description="The same as the file's name without .yaml.")
     description: str = Field(default="", max_length=10_000, description="For people; shown in Airflow.")
     schedule: Schedule = Field(default=None, description=ALLOWED)
+    group: str | None = Field(
+        default=None,
+        pattern=NAME,
+        description="Pipelines of one group run together: one run of the group's DAG serves all that have new data.",
+    )
     tasks: Literal["one", "three"] = Field(
         default="three",
         description="How a run shows in Airflow: as the tasks plan, merge and settle, or as one task that does all "

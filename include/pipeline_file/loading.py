@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -21,6 +23,13 @@ from include.pipeline_file.variables import Written
 from include.pipeline_file.yaml_errors import yaml_problem
 from include.pipeline_file.yaml_text import NotTaken, read_yaml
 from include.protocol.errors import PipelineFileError, Problem, TerminalError
+
+
+class _Skim(NamedTuple):
+    """What is read of a file without a check of it."""
+
+    places: Sequence[Place] = ()
+    group: str | None = None
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
@@ -146,8 +155,21 @@ def find_pipeline(name: str, folder: Path, environment: Mapping[str, str]) -> Pi
 def clashing(folder: Path) -> Mapping[str, set[str]]:
     """The files whose tables may not be apart, by name. It only skims them, so that a job, which needs one pipeline,
     does not pay for a check of all files."""
+    return clashes({name: skim.places for name, skim in _skims(folder).items()})
+
+
+def groups_in(folder: Path) -> Mapping[str, list[str]]:
+    """The groups that files name, and the names of their pipelines. A file may turn out not to be valid."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, skim in _skims(folder).items():
+        if skim.group is not None:
+            found[skim.group].append(name)
+    return found
+
+
+def _skims(folder: Path) -> Mapping[str, _Skim]:
     files = [path for path in pipeline_files(folder) if path.suffix == ".yaml"]
-    return clashes({path.stem: _skimmed(path, changed_at(path)) for path in files})
+    return {path.stem: _skimmed(path, changed_at(path)) for path in files}
 
 
 def changed_at(path: Path) -> int:
@@ -159,13 +181,16 @@ def changed_at(path: Path) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def _skimmed(path: Path, changed_at: int) -> Sequence[Place]:
-    """The tables that a file names; none if it cannot be read."""
+def _skimmed(path: Path, changed_at: int) -> _Skim:
+    """What a file names; nothing if it cannot be read."""
     try:
         data = read_yaml(read_users_file(path, path.parent))
     except (OSError, ValueError, yaml.YAMLError):
-        return ()
-    return tuple(places_in(data)) if isinstance(data, dict) else ()
+        return _Skim()
+    if not isinstance(data, dict):
+        return _Skim()
+    group = str(data.get("group")).strip() if isinstance(data.get("group"), str) else ""
+    return _Skim(tuple(places_in(data)), group if re.fullmatch(NAME, group) else None)
 
 
 def _verify_apart(

@@ -50,7 +50,7 @@ class Pipeline(Declaration):
             "sinks": {},
             "maintenance": self.maintenance.model_copy(update={"purge_tombstones_after_days": None}),
         }
-        none = ("schedule", "stale_after_minutes", "transform", "archive", "merge_every")
+        none = ("schedule", "group", "stale_after_minutes", "transform", "archive", "merge_every")
         landing = self.model_copy(update={**own, **dict.fromkeys(none), "quality": Quality()})
         landing._as_shown = self._as_shown and self._as_shown.landing
         return landing

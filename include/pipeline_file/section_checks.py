@@ -10,6 +10,7 @@ from include.pipeline_file.apart import clash_within
 from include.pipeline_file.change import KAFKA_TIMESTAMP
 from include.pipeline_file.check import COLUMNS, reads
 from include.pipeline_file.declaration import Declaration
+from include.pipeline_file.schedule import OnData, in_words
 from include.pipeline_file.section import IS_CURRENT, RESCUED, VALID_FROM, VALID_TO
 from include.protocol.errors import Problem
 
@@ -133,7 +134,15 @@ def _can_be_rehearsed(declared: Declaration) -> Iterator[Problem]:
         yield Problem("checkpoints.rehearse", allowed, repr(declared.checkpoints.rehearse))
 
 
+@reads({"schedule", "group"})
+def _group_waits_for_data(declared: Declaration) -> Iterator[Problem]:
+    if declared.group is not None and not isinstance(declared.schedule, OnData):
+        allowed = "`on_data` or `continuous`: a group serves its pipelines when they have new data"
+        yield Problem("schedule", allowed, in_words(declared.schedule))
+
+
 _CHECKS = (
+    _group_waits_for_data,
     _routes_take_something,
     _tombstones_have_key_and_order,
     _history_can_be_kept,

@@ -13,7 +13,9 @@ from include.protocol.errors import TerminalError
 from include.protocol.json_data import JsonMapping, JsonValue
 from include.settings import Settings
 
-_SAID_APART = {"name", "schedule", "tasks", "stale_after_minutes", "maintenance", "checkpoints", "archive", "sinks"}
+_SAID_APART = {
+    *("name", "schedule", "group", "tasks", "stale_after_minutes", "maintenance", "checkpoints", "archive", "sinks")
+}
 _PLACES = re.compile(r"target\.(table|history_table|routes\[\d+\]\.table)")
 
 

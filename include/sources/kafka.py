@@ -102,13 +102,7 @@ class KafkaSource:
     def _matching(self, timeout_seconds: float) -> list[str]:
         found = _topics_of(self._admin, self._source, timeout_seconds)
         if not found:
-            raise TerminalError(
-                what="no topic matches the pattern",
-                where=f"{self._source.topics_pattern} at {self._source.bootstrap_servers}",
-                expected="at least one topic with such a name that this login may see",
-                found="none",
-                action="create the topic, or fix `source.topics_pattern` in the pipeline file",
-            )
+            raise no_topic_matches(self._source)
         return found
 
     def offsets_at(self, extent: SourceExtent, moment: datetime) -> dict[TP, int]:
@@ -120,7 +114,7 @@ class KafkaSource:
         partitions = [TopicPartition(*tp) for tp in extent.partitions]
         spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
         try:
-            found = _answered(_asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
+            found = _answered(asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
         except KafkaException as error:
             raise kafka_error(error, self._source, self._said) from error
         return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}
@@ -140,6 +134,16 @@ def verify_answers(source: Source, seconds: float) -> None:
         admin.poll(0.1)  # serves error_cb
         cause = error if isinstance(error, KafkaException) else KafkaException(KafkaError(KafkaError._TIMED_OUT))
         raise kafka_error(cause, source, said, seconds) from error
+
+
+def no_topic_matches(source: Source) -> TerminalError:
+    return TerminalError(
+        what="no topic matches the pattern",
+        where=f"{source.topics_pattern} at {source.bootstrap_servers}",
+        expected="at least one topic with such a name that this login may see",
+        found="none",
+        action="create the topic, or fix `source.topics_pattern` in the pipeline file",
+    )
 
 
 def source_extent(source: Source) -> SourceExtent:
@@ -165,7 +169,7 @@ def _firsts_and_ends(
 ) -> tuple[dict[TP, int], dict[TP, int]]:
     """The first and the end offsets of all partitions; both requests run at the same time."""
     partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
-    both = [_asked(admin, partitions, spec, timeout_seconds) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
+    both = [asked(admin, partitions, spec, timeout_seconds) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
     firsts, ends = map(_answered, both)
     return firsts, ends
 
@@ -176,9 +180,10 @@ def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, Parti
     return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}
 
 
-def _asked(
+def asked(
     admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec, timeout_seconds: float
 ) -> dict[TopicPartition, Future]:
+    """Asks for offsets. Beyond the last stable ones nothing is decided (KIP-98)."""
     return admin.list_offsets(
         dict.fromkeys(partitions, spec),
         isolation_level=IsolationLevel.READ_COMMITTED,

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from include.installation.airflow_home import BUNDLES
@@ -82,8 +83,10 @@ class Bench:
         options = self.options
         wait_until(lambda: all(self.installed.api.dag_exists(name) for name in ("do_nothing", "by_hand")), 120)
         pipelines = [self._pipeline(n) for n in range(options.pipelines)]
+        for pipeline in pipelines:  # Airflow must have parsed them all: on SQLite nothing else writes in that time
+            wait_until(partial(self.installed.api.dag_exists, f"lakemark__{pipeline.name}"), 60 + len(pipelines))
         for pipeline in pipelines:
-            self.installed.dag(pipeline, 60 + len(pipelines))
+            self.installed.dag(pipeline)
         self._say(f"{len(pipelines)} pipelines are watched")
         wait_seconds(30)  # what was parsed anew has settled
         works: dict[str, Callable[[], bool]] = {

@@ -12,7 +12,7 @@ from include.control.coordinator import Coordinator
 from include.control.lag import Lookout
 from include.participants import heads
 from include.protocol.ledger_events import BatchPlanned
-from include.sources.kafka import KafkaSource
+from include.sources.shared_brokers import SharedBrokers
 from tests.support.batches import batch, source
 from tests.support.tables_before import folder_before, land_before, with_one_batch
 
@@ -20,7 +20,7 @@ from tests.support.tables_before import folder_before, land_before, with_one_bat
 @pytest.fixture
 def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     """Nothing waits in Kafka."""
-    monkeypatch.setattr(KafkaSource, "extent", lambda self: source({("t", 0): (0, 10)}))
+    monkeypatch.setattr(SharedBrokers, "extent", lambda self, asked: source({("t", 0): (0, 10)}))
     return with_one_batch(tmp_path)
 
 

@@ -1,0 +1,142 @@
+"""Drains a group of pipelines with a few workers. `include.protocol.draining` decides, and this does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from include.jobs.report import JobReport
+from include.protocol.draining import TURN_SECONDS, Due, Turns
+from include.protocol.errors import LakemarkError, RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
+
+_LOOK_SECONDS = 0.03
+
+
+class Worker(Protocol):
+    """See `include.jobs.member_worker`."""
+
+    def give(self, member: str, variables: Mapping[str, str]) -> None: ...
+    def facts(self) -> list[JsonObject]: ...
+    def logged(self) -> list[str]: ...
+    def ending(self) -> str | None: ...
+    def dismiss(self) -> None: ...
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a member's turn came to."""
+
+    member: str
+    results: Sequence[JsonObject]  # of every batch, as `include.jobs.runner.run_job` returns them
+    error: LakemarkError | None  # why it did not come to its end
+
+
+class _Turn(NamedTuple):
+    worker: Worker
+    report: JobReport
+
+
+@dataclass
+class Drain:
+    """One run of a group.
+
+    Args:
+        start: starts a worker. variables: of the environment, for a member's turn. listen, log: get a member's name,
+            and a line of its journal or of its log.
+    """
+
+    start: Callable[[], Worker]
+    variables: Callable[[str], Mapping[str, str]]
+    listen: Callable[[str, JsonObject], None]
+    log: Callable[[str, str], None]
+    _turns: dict[str, _Turn] = field(default_factory=dict)
+    _idle: list[Worker] = field(default_factory=list)
+
+    def run(self, due: Sequence[Due]) -> Iterator[Ended]:
+        """Gives each member its turn, and yields what came of it.
+
+        Raises:
+            RetryableError: nothing but what may pass came of the first turns. The error is that of the last one.
+        """
+        turns = Turns(list(due))
+        try:
+            while not turns.is_over:
+                while (member := turns.begin(time.monotonic())) is not None:
+                    self._begin(member)
+                ended = [*self._ended(), *(self._too_late(member) for member in turns.overdue(time.monotonic()))]
+                for one in ended:
+                    turns.end(one.member, one.error is None, not isinstance(one.error, TerminalError))
+                    yield one
+                    if turns.is_shared_trouble and one.error is not None:
+                        raise one.error
+                if not ended:
+                    time.sleep(_LOOK_SECONDS)
+            for worker in self._idle:
+                worker.dismiss()
+        finally:
+            for worker in (*self._idle, *(turn.worker for turn in self._turns.values())):
+                worker.end()
+
+    def _begin(self, member: str) -> None:
+        worker = self._free()
+        report = JobReport(
+            f"{member} --whole-run", lambda fact: self.listen(member, fact), lambda line: self.log(member, line)
+        )
+        self._turns[member] = _Turn(worker, report)
+        worker.give(member, self.variables(member))
+
+    def _free(self) -> Worker:
+        """A worker that has nothing to do, and lives."""
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.ending() is None:
+                return worker
+            worker.end()
+        return self.start()
+
+    def _ended(self) -> Iterator[Ended]:
+        for member, turn in [*self._turns.items()]:
+            ending = turn.worker.ending()  # before its lines: these are all, then
+            is_over = self._take(member, turn)
+            if is_over or ending is not None:
+                yield self._end(member, ending if not is_over else None)
+
+    def _take(self, member: str, turn: _Turn) -> bool:
+        """Takes what a worker has said since the last look. Returns whether the turn is over."""
+        is_over = False
+        for fact in turn.worker.facts():
+            if "ended" in fact:
+                is_over = True
+            else:
+                turn.report.took({name: value for name, value in fact.items() if name != "member"})
+        for line in turn.worker.logged():
+            turn.report.logged(line)
+        return is_over
+
+    def _end(self, member: str, ending: str | None) -> Ended:
+        turn = self._turns.pop(member)
+        if ending is None:
+            self._idle.append(turn.worker)
+        else:
+            turn.worker.end()
+        try:
+            results = turn.report.results(ending)
+        except LakemarkError as error:
+            return Ended(member, turn.report.so_far, error)
+        return Ended(member, results, None)
+
+    def _too_late(self, member: str) -> Ended:
+        turn = self._turns.pop(member)
+        turn.worker.end()
+        error = RetryableError(
+            what="the turn of this pipeline in its group lasted too long, and was ended",
+            where=member,
+            expected=f"at most {TURN_SECONDS:.0f} s",
+            found="it goes on",
+            action="nothing by hand: it goes on in a run of its own",
+        )
+        return Ended(member, turn.report.so_far, error)

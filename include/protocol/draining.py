@@ -1,0 +1,91 @@
+"""How one run drains a group of pipelines: who is next, who gets a run of its own, and when the run gives up. Pure.
+
+A member takes one turn: all that Kafka holds of it when the turn begins. A turn that fails or lasts too long ends
+there, and the member goes on in a run of its own DAG, which has its retries, its note and its alert. So no member waits
+for another one's trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+TURN_SECONDS = 60.0  # the most that a turn may last
+SLOW_SECONDS = 10.0  # a turn that has lasted so long gets a worker beside it, for those who wait
+WORKERS = 2  # that work at once
+WORKERS_MAX = 4  # with those that stand beside slow ones
+TURN_RECORDS_MAX = 200_000  # a member that has more gets a run of its own at once
+_TRIED = 3  # members that have all failed, until the trouble is one that they share
+
+
+@dataclass(frozen=True, order=True)
+class Due:
+    """A member that has something to do."""
+
+    records: int  # that wait, as far as is known; 0: not known
+    name: str
+
+    @property
+    def is_large(self) -> bool:
+        return self.records > TURN_RECORDS_MAX
+
+
+@dataclass
+class Turns:
+    """The turns of one run.
+
+    Args:
+        waiting: those who have had no turn yet.
+    """
+
+    waiting: list[Due]
+    began: dict[str, float] = field(default_factory=dict)  # the turns that are being taken, and when each has begun
+    done: int = 0  # turns that have ended well
+    failed: int = 0  # turns that have failed by something that another try may not meet
+
+    def __post_init__(self) -> None:
+        self.waiting = sorted(self.waiting)  # small ones first: so all together wait least
+
+    def begin(self, now: float) -> str | None:
+        """The next member, whose turn begins now; None if none waits, or enough are at work.
+
+        Args:
+            now: a monotonic clock, in seconds.
+        """
+        slow = sum(now - began > SLOW_SECONDS for began in self.began.values())
+        if not self.waiting or len(self.began) >= min(WORKERS + slow, WORKERS_MAX):
+            return None
+        member = self.waiting.pop(0).name
+        self.began[member] = now
+        return member
+
+    def end(self, member: str, is_good: bool, is_retryable: bool = False) -> None:
+        """A turn has ended. Args: is_retryable: it has failed, but another try may do better."""
+        del self.began[member]
+        self.done += is_good
+        self.failed += not is_good and is_retryable
+
+    def overdue(self, now: float) -> Collection[str]:
+        """The members whose turns have lasted too long."""
+        return [member for member, began in self.began.items() if now - began > TURN_SECONDS]
+
+    @property
+    def is_over(self) -> bool:
+        return not self.waiting and not self.began
+
+    @property
+    def is_shared_trouble(self) -> bool:
+        """Whether all turns so far have failed in a way that may pass. That is most likely nobody's own trouble, but a
+        server's. The run itself is tried again then, instead of a run for each member."""
+        return self.done == 0 and self.failed >= _TRIED
+
+
+def due_members(members: Collection[str], asked: Mapping[str, int] | None) -> list[Due]:
+    """The members that a run is for.
+
+    Args:
+        asked: the waiting records of those that it was started for; None: a person has started it, for all.
+    """
+    if asked is None:
+        return [Due(0, name) for name in members]
+    return [Due(asked[name], name) for name in members if name in asked]

@@ -1,0 +1,156 @@
+"""What Kafka holds of the topics of many pipelines, for watchers that ask every second: one question for all of them.
+
+Pipelines at the same brokers share a client. The first that asks in a second asks for the ends of all topics that any
+of them has asked about lately. What changes seldom (topics, partitions, first offsets) is asked for twice a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+
+from include.pipeline_file import Source
+from include.protocol.errors import TerminalError
+from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.ranges import TopicPartition as TP
+from include.sources.kafka import ClientKey, asked, client_key, kafka_error, no_topic_matches
+from include.sources.kafka_options import librdkafka_options
+
+ENDS_SECONDS = 0.9  # that an answer about ends counts
+TOPICS_SECONDS = 30.0  # that an answer about topics and first offsets counts
+_FORGET_SECONDS = 120.0  # after which a source that nobody asks about any more is left out
+_TIMEOUT_SECONDS = 10.0
+
+
+class SharedBrokers:
+    """The brokers of any number of sources. Threads may use it at the same time."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[ClientKey, _Cluster] = {}
+        self._lock = threading.Lock()
+
+    def extent(self, source: Source) -> SourceExtent:
+        """What Kafka holds of the source's topics, as of a second ago or less; first offsets, as of half a minute ago.
+
+        Raises:
+            RetryableError: Kafka does not answer. TerminalError: a topic does not exist, or none matches the pattern.
+        """
+        with self._lock:
+            cluster = self._clusters.setdefault(client_key(source), _Cluster(source))
+        try:
+            with cluster.lock:
+                return cluster.extent(source, time.monotonic())
+        except KafkaException as error:
+            raise kafka_error(error, source, cluster.said, _TIMEOUT_SECONDS) from error
+
+
+class _Cluster:
+    def __init__(self, source: Source) -> None:
+        self.lock = threading.Lock()
+        self.said: deque[KafkaError] = deque(maxlen=10)
+        self._any_source = source
+        self._admin: AdminClient | None = None  # none after an error: the next one has the login of then
+        self._asking: dict[Source, float] = {}  # who has asked, and when
+        self._id = ""
+        self._names: list[str] | None = None  # of all topics, where a source has a pattern
+        self._topics: dict[str, TopicDescription | KafkaException] = {}
+        self._firsts: dict[TP, int] = {}
+        self._ends: dict[TP, int] = {}
+        self._topics_at = self._ends_at = float("-inf")
+
+    def extent(self, source: Source, now: float) -> SourceExtent:
+        self._asking = {one: at for one, at in self._asking.items() if now - at < _FORGET_SECONDS} | {source: now}
+        try:
+            if now - self._topics_at > TOPICS_SECONDS:
+                self._names, self._topics, self._topics_at = None, {}, now
+            lacking = [n for n in self._topics_of(source) if not isinstance(self._topics.get(n), TopicDescription)]
+            is_due = now - self._ends_at > ENDS_SECONDS
+            if lacking and (is_due or not set(lacking) <= self._topics.keys()):
+                self._describe({*lacking} if self._topics else self._topics_of_all())
+            if is_due or lacking:
+                self._ask_for_ends()
+                self._ends_at = now
+            return self._extent_of(source)
+        except KafkaException:
+            if self._admin is not None:
+                self._admin.poll(0.1)  # serves error_cb
+            self._admin, self._topics_at, self._ends_at = None, float("-inf"), float("-inf")
+            raise
+
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            self.said.clear()
+            options = {
+                **librdkafka_options(self._any_source),
+                "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000),
+                "log_level": 2,
+                "error_cb": self.said.append,
+            }
+            self._admin = AdminClient(options)
+            self._id = self._admin.describe_cluster(request_timeout=_TIMEOUT_SECONDS).result().cluster_id or ""
+        return self._admin
+
+    def _topics_of(self, source: Source) -> list[str]:
+        if source.topics_pattern is None:
+            return list(source.topics)
+        if self._names is None:
+            self._names = sorted(self._client().list_topics(timeout=_TIMEOUT_SECONDS).topics)
+        found = [name for name in self._names if source.reads(name)]
+        if not found:
+            raise no_topic_matches(source)
+        return found
+
+    def _topics_of_all(self) -> set[str]:
+        found: set[str] = set()
+        for source in self._asking:
+            try:
+                found.update(self._topics_of(source))
+            except TerminalError:  # that one's own watcher is told
+                continue
+        return found
+
+    def _describe(self, names: Iterable[str]) -> None:
+        client = self._client()
+        futures = client.describe_topics(TopicCollection(sorted(names)), request_timeout=_TIMEOUT_SECONDS)
+        described: list[TopicDescription] = []
+        for name, future in futures.items():
+            try:
+                described.append(future.result())
+                self._topics[name] = described[-1]
+            except KafkaException as error:  # of this topic
+                self._topics[name] = error
+        partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
+        if partitions:
+            firsts = asked(client, partitions, OffsetSpec.earliest(), _TIMEOUT_SECONDS)
+            self._firsts |= {TP(tp.topic, tp.partition): future.result().offset for tp, future in firsts.items()}
+
+    def _ask_for_ends(self) -> None:
+        described = (topic for topic in self._topics.values() if isinstance(topic, TopicDescription))
+        partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
+        if partitions:
+            ends = asked(self._client(), partitions, OffsetSpec.latest(), _TIMEOUT_SECONDS)
+            self._ends = {}
+            for tp, future in ends.items():
+                try:
+                    self._ends[TP(tp.topic, tp.partition)] = future.result().offset
+                except KafkaException as error:  # of this partition, whose topic may just have gone
+                    self._topics[tp.topic] = error
+
+    def _extent_of(self, source: Source) -> SourceExtent:
+        topics: dict[str, TopicDescription] = {}
+        for name in self._topics_of(source):
+            topic = self._topics[name]
+            if isinstance(topic, KafkaException):
+                raise topic
+            topics[name] = topic
+        held = [TP(name, partition.id) for name, topic in topics.items() for partition in topic.partitions]
+        return SourceExtent(
+            cluster_id=self._id,
+            topic_ids={name: str(topic.topic_id) for name, topic in topics.items()},
+            partitions={tp: PartitionExtent(self._firsts[tp], max(self._firsts[tp], self._ends[tp])) for tp in held},
+        )

@@ -1,0 +1,154 @@
+"""The task of a group's run: gives each pipeline of the group that has new data its turn, and tells of its batches.
+
+What goes wrong with a pipeline goes on in a run of its own DAG, which an event of this task starts: there it is red, is
+tried again, and has its note and its alert, as without a group (`include.protocol.draining`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from airflow.sdk import AssetAlias, BaseOperator, Context
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import DagResult, GetDag
+from airflow.sdk.types import RuntimeTaskInstanceProtocol
+from lakemark_metrics import of_job, of_lag_now  # in plugins/, which Airflow puts on the path
+from lakemark_names import DAG_PREFIX
+from lakemark_run_task import landed_by, tell_of_batches
+from lakemark_tasks import answer, classed, log_fact_of, own_run, this_task, this_try, work_on
+
+from include.control.coordinator import Coordinator
+from include.jobs.drain import Drain, Ended
+from include.jobs.member_worker import MemberWorker
+from include.pipeline_file import find_pipeline
+from include.pipeline_file.loading import groups_in
+from include.protocol.draining import Due, due_members
+from include.protocol.errors import LakemarkError
+from include.protocol.json_data import JsonObject
+from include.settings import Settings
+from include.sources.logins import connection_variables
+
+log = logging.getLogger(__name__)
+_UNFINISHED = ["queued", "running"]
+
+
+class DrainTask(BaseOperator):
+    """Serves a group. Safe to clear at any time: each turn goes on where the one before it was killed.
+
+    Args:
+        batches: the alias through which it sends an event of its target for every batch. alone: through which it starts
+            runs of pipelines' own DAGs.
+
+    Returns:
+        What became of each pipeline, by name.
+    """
+
+    ui_color = "#e3f0ec"
+
+    def __init__(self, *, group: str, batches: AssetAlias, alone: AssetAlias, **arguments: object) -> None:
+        super().__init__(outlets=[batches, alone], **arguments)
+        self.group, self.batches, self.alone = group, batches, alone
+
+    def execute(self, context: Context) -> dict[str, str]:
+        settings = Settings.from_environment()
+        members = groups_in(settings.pipelines).get(self.group, [])
+        due = due_members(members, _asked_for(context))
+        log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
+        became: dict[str, str] = {}
+        with classed():
+            turns = [*self._admitted(context, settings, due, became)]
+            ended = [*self._drained(settings, turns)]
+        for one in ended:
+            became[one.member] = self._told(context, settings, one)
+        if trouble := [f"{name}: {text}" for name, text in became.items() if text not in (_LANDED, _IDLE)]:
+            answer("\n".join(trouble))
+        return became
+
+    def _admitted(
+        self, context: Context, settings: Settings, due: Sequence[Due], became: dict[str, str]
+    ) -> Iterator[Due]:
+        """Those that have a turn now. The others: `became` says why not."""
+        for one in due:
+            if (why := _busy_elsewhere(context["ti"], one.name)) is not None:
+                became[one.name] = why
+            elif one.is_large or settings.has_cluster_drivers:
+                became[one.name] = f"{one.records:,} records wait, which is too much for a turn: {_ALONE}"
+                self._let_run_alone(context, one.name, became[one.name])
+            else:
+                yield one
+
+    def _drained(self, settings: Settings, turns: Sequence[Due]) -> Iterator[Ended]:
+        by = this_try()
+        drain = Drain(
+            start=lambda: MemberWorker(settings, by),
+            variables=lambda name: _logins(settings, name),
+            listen=_heard,
+            log=lambda name, line: log.info("%s: %s", name, line),
+        )
+        return drain.run(turns)
+
+    def _told(self, context: Context, settings: Settings, ended: Ended) -> str:
+        """Tells of what a turn has landed, and passes on what it has not. Returns what became of the pipeline."""
+        name, error = ended.member, ended.error
+        try:
+            landed = self._tell_of_batches(context, settings, ended)
+        except LakemarkError as problem:
+            error = error or problem
+            landed = 0
+        if error is not None:
+            if error.evidence:
+                log.error("%s: evidence: %s", name, error.evidence)
+            log.error("%s: %s", name, error)
+            self._let_run_alone(context, name, str(error))
+            return f"{_ALONE}: {error}"
+        return _LANDED if landed else _IDLE
+
+    def _tell_of_batches(self, context: Context, settings: Settings, ended: Ended) -> int:
+        is_first = context["ti"].try_number == 1
+        if is_first and not ended.results:
+            return 0
+        pipeline = find_pipeline(ended.member, settings.pipelines, settings.environment)
+        with work_on(ended.member):
+            coordinator = Coordinator(settings, pipeline)
+            outcomes = [result for result in ended.results if result["pipeline"] == ended.member]
+            settled = landed_by(coordinator, this_task(), outcomes, is_first)
+            tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
+            of_lag_now(coordinator)
+        return len(settled)
+
+    def _let_run_alone(self, context: Context, name: str, why: str) -> None:
+        log.info("%s: %s", name, _ALONE)
+        context["outlet_events"][self.alone].add(own_run(name), extra={"why": why[:500]})
+
+
+_LANDED, _IDLE, _ALONE = "landed", "nothing new", "goes on in a run of its own"
+
+
+def _asked_for(context: Context) -> Mapping[str, int] | None:
+    """The pipelines that the run was started for, with their waiting records; None: a person has started it."""
+    events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
+    if not events:
+        return None
+    return {name: records for event in events for name, records in event.extra["payload"].items()}
+
+
+def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:
+    """Why a pipeline has no turn in its group now; None: it has."""
+    dag_id = f"{DAG_PREFIX}{name}"
+    if ti.get_dr_count(dag_id, states=_UNFINISHED):
+        return f"a run of {dag_id} goes on"
+    dag = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=dag_id))
+    return f"{dag_id} is paused" if isinstance(dag, DagResult) and dag.is_paused else None
+
+
+def _logins(settings: Settings, name: str) -> Mapping[str, str]:
+    try:
+        return connection_variables(find_pipeline(name, settings.pipelines, settings.environment))
+    except LakemarkError:  # the job meets it, too, and reports it
+        return {}
+
+
+def _heard(name: str, fact: JsonObject) -> None:
+    log_fact_of(name, fact)
+    of_job(name, fact)
