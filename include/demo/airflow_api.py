@@ -34,7 +34,10 @@ class AirflowApi:
         return self._get("/importErrors")["import_errors"]
 
     def unpause(self, dag_id: str) -> None:
-        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+        self.set_paused(dag_id, False)
+
+    def set_paused(self, dag_id: str, is_paused: bool) -> None:
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": is_paused})
 
     def trigger(self, dag_id: str, **form: JsonValue) -> str:
         """Starts a run, with a filled-in form if the DAG has one, and returns the run's id."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
@@ -55,7 +55,7 @@ class _Cluster:
         self.said: deque[KafkaError] = deque(maxlen=10)
         self._any_source = source
         self._admin: AdminClient | None = None  # none after an error: the next one has the login of then
-        self._asking: dict[Source, float] = {}  # who has asked, and when
+        self._asking: dict[Hashable, tuple[Source, float]] = {}  # who has asked, by what they read, and when
         self._id = ""
         self._names: list[str] | None = None  # of all topics, where a source has a pattern
         self._topics: dict[str, TopicDescription | KafkaException] = {}
@@ -64,7 +64,8 @@ class _Cluster:
         self._topics_at = self._ends_at = float("-inf")
 
     def extent(self, source: Source, now: float) -> SourceExtent:
-        self._asking = {one: at for one, at in self._asking.items() if now - at < _FORGET_SECONDS} | {source: now}
+        self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
+        self._asking[source.topics, source.topics_pattern] = source, now
         try:
             if now - self._topics_at > TOPICS_SECONDS:
                 self._names, self._topics, self._topics_at = None, {}, now
@@ -107,7 +108,7 @@ class _Cluster:
 
     def _topics_of_all(self) -> set[str]:
         found: set[str] = set()
-        for source in self._asking:
+        for source, _ in self._asking.values():
             try:
                 found.update(self._topics_of(source))
             except TerminalError:  # that one's own watcher is told

@@ -94,8 +94,14 @@ class Installed:
 
 def job_of(pipeline: Pipeline) -> psutil.Process | None:
     """The job process that works on a pipeline."""
+    return next(iter(jobs_with(pipeline.name)), None)
+
+
+def jobs_with(argument: str) -> list[psutil.Process]:
+    """The job processes that have this argument."""
+    found = []
     for process in psutil.process_iter(["cmdline"]):
         line = " ".join(process.info["cmdline"] or ()).split()  # a forked one names itself by a single text
-        if "spark_jobs.merge_job" in line and pipeline.name in line:
-            return process
-    return None
+        if "spark_jobs.merge_job" in line and argument in line:
+            found.append(process)
+    return found

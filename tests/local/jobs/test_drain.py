@@ -1,0 +1,119 @@
+"""A drain with workers that are made up: what becomes of each turn, whatever becomes of its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from include.jobs import drain as drains
+from include.jobs.drain import Drain
+from include.protocol.draining import Due
+from include.protocol.errors import OutcomeUnknownError, RetryableError, TerminalError
+from include.protocol.json_data import JsonObject
+
+_PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
+WELL, RETRYABLE, TERMINAL, DIES, HANGS = "well", "retryable", "terminal", "dies", "hangs"
+
+
+@dataclass
+class MadeUp:
+    """Stands in for a process: a member's name says how its turn goes."""
+
+    all: list[MadeUp]
+    turns: list[str] = field(default_factory=list)
+    is_over: bool = False
+    is_dismissed: bool = False
+    _facts: list[JsonObject] = field(default_factory=list)
+
+    def give(self, member: str, variables: Mapping[str, str]) -> None:
+        assert variables == {"OF": member}
+        self.turns.append(member)
+        how = member.partition("_")[0]
+        result = {"result": {"pipeline": member, "batch_id": 0}}
+        error = {RETRYABLE: RetryableError(**_PARTS), TERMINAL: TerminalError(**_PARTS)}
+        facts = [result] if how in (WELL, DIES, HANGS) else [result, error[how].facts()]
+        ends = [] if how in (DIES, HANGS) else [{"ended": True}]
+        self.is_over = how == DIES
+        self._facts = [{"member": member, **fact} for fact in (*facts, *ends)]
+
+    def facts(self) -> list[JsonObject]:
+        new, self._facts = self._facts, []
+        return new
+
+    def logged(self) -> list[str]:
+        return [f"a line of {self.turns[-1]}"]
+
+    def ending(self) -> str | None:
+        return "killed by SIGKILL" if self.is_over else None
+
+    def dismiss(self) -> None:
+        self.is_dismissed = True
+
+    def end(self) -> None:
+        self.is_over = True
+
+
+def drained(*members: str) -> tuple[dict[str, object], list[MadeUp]]:
+    """The class of each member's error, or its results; and all workers."""
+    workers: list[MadeUp] = []
+
+    def start() -> MadeUp:
+        workers.append(MadeUp(workers))
+        return workers[-1]
+
+    drain = Drain(start, lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    try:
+        ended = list(drain.run([Due(0, name) for name in members]))
+    finally:
+        assert all(worker.is_over for worker in workers)
+    return {one.member: one.error and type(one.error) for one in ended}, workers
+
+
+def test_two_workers_serve_all_and_are_let_go() -> None:
+    became, workers = drained(*(f"well_{n}" for n in range(7)))
+    assert became == {f"well_{n}": None for n in range(7)}
+    assert len(workers) == 2
+    assert sum(len(worker.turns) for worker in workers) == 7
+    assert all(worker.is_dismissed for worker in workers)
+
+
+def test_each_turn_has_its_own_end() -> None:
+    became, _ = drained("dies_1", "retryable_1", "terminal_1", "well_1", "well_2")
+    assert became == {
+        "dies_1": OutcomeUnknownError,
+        "retryable_1": RetryableError,
+        "terminal_1": TerminalError,
+        "well_1": None,
+        "well_2": None,
+    }
+
+
+def test_what_a_turn_has_landed_before_it_failed_is_told() -> None:
+    drain = Drain(lambda: MadeUp([]), lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    assert [one.results for one in drain.run([Due(0, "dies_1")])] == [[{"pipeline": "dies_1", "batch_id": 0}]]
+
+
+def test_a_turn_that_hangs_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(drains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drains.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 1))
+    became, workers = drained("hangs_1", "hangs_2", "well_1", "well_2")
+    assert became == {"well_1": None, "well_2": None, "hangs_1": RetryableError, "hangs_2": RetryableError}
+    assert len(workers) == 4  # one stands beside each that hangs
+
+
+def test_a_worker_that_died_idle_gets_no_turn() -> None:
+    workers: list[MadeUp] = []
+    drain = Drain(lambda: MadeUp(workers), lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    ended = drain.run([Due(n, f"well_{n}") for n in range(5)])
+    first = next(ended)
+    for worker in drain._idle:
+        worker.is_over = True
+    assert [first.error, *(one.error for one in ended)] == [None] * 5
+
+
+def test_trouble_that_all_share_fails_the_run() -> None:
+    with pytest.raises(RetryableError, match="call Ada"):
+        drained(*(f"retryable_{n}" for n in range(9)))

@@ -1,0 +1,68 @@
+"""Turns of a group's pipelines: nobody waits for another one's trouble, and trouble that all share is the run's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.protocol import draining
+from include.protocol.draining import Due, Turns, due_members
+
+
+def due(**records: int) -> list[Due]:
+    return [Due(number, name) for name, number in records.items()]
+
+
+def test_small_ones_come_first_and_two_work_at_once() -> None:
+    turns = Turns(due(large=9_000, small=1, middle=50))
+    assert [turns.begin(0.0) for _ in range(3)] == ["small", "middle", None]
+    turns.end("small", is_good=True)
+    assert [turns.begin(1.0), turns.begin(1.0)] == ["large", None]
+    for name in ("middle", "large"):
+        turns.end(name, is_good=True)
+    assert turns.is_over
+
+
+def test_a_slow_turn_gets_a_worker_beside_it_and_no_more_than_four_work() -> None:
+    turns = Turns(due(a=1, b=1, c=1, d=1, e=1))
+    turns.begin(0.0)
+    turns.begin(5.0)
+    assert turns.begin(draining.SLOW_SECONDS) is None
+    assert turns.begin(draining.SLOW_SECONDS + 1) == "c"  # a is slow
+    assert turns.begin(draining.SLOW_SECONDS + 1) is None
+    assert turns.begin(draining.SLOW_SECONDS + 6) == "d"  # b, too
+    assert turns.begin(draining.SLOW_SECONDS + 40) is None
+
+
+def test_a_turn_ends_after_a_time() -> None:
+    turns = Turns(due(a=1, b=1))
+    turns.begin(0.0)
+    turns.begin(30.0)
+    assert turns.overdue(draining.TURN_SECONDS) == []
+    assert turns.overdue(draining.TURN_SECONDS + 1) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_shared"),
+    [
+        ([(False, True)] * 2, False),
+        ([(False, True)] * 3, True),
+        ([(True, False), *[(False, True)] * 9], False),  # one has done well
+        ([(False, False)] * 9, False),  # a person must act for each
+    ],
+)
+def test_trouble_is_shared_if_all_turns_fail_in_a_way_that_may_pass(
+    ends: list[tuple[bool, bool]], is_shared: bool
+) -> None:
+    turns = Turns(due(**{f"m{n}": 1 for n in range(len(ends))}))
+    for is_good, is_retryable in ends:
+        turns.end(str(turns.begin(0.0)), is_good, is_retryable)
+    assert turns.is_shared_trouble == is_shared
+
+
+def test_a_run_is_for_those_that_it_was_started_for_or_for_all() -> None:
+    assert due_members(["a", "b"], {"b": 7, "gone": 1}) == due(b=7)
+    assert due_members(["a", "b"], None) == due(a=0, b=0)
+
+
+def test_what_is_too_much_for_a_turn() -> None:
+    assert [one.is_large for one in due(a=200_000, b=200_001)] == [False, True]
