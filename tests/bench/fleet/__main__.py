@@ -37,6 +37,8 @@ _BY_HAND_JOB = Path(__file__).with_name("by_hand_job.py")
 _LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
 _BUNDLES = [*BUNDLES, {"name": "bench", "classpath": _LOCAL, "kwargs": {"path": str(_DAGS)}}]
 _DRAIN_SECONDS = 2400
+_GROUP = "fleet"
+_GROUP_DAG = f"lakemark_group__{_GROUP}"
 
 
 def main() -> int:
@@ -45,6 +47,7 @@ def main() -> int:
     parser.add_argument("--pipelines", type=int, default=5)
     parser.add_argument("--per-minute", type=float, default=600, help="records to each pipeline")
     parser.add_argument("--tasks", choices=["one", "three"], default="three", help="of a run")
+    parser.add_argument("--group", action="store_true", help="all pipelines are in one group")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--records", type=int, default=500, help="start a run if so many records wait")
     parser.add_argument("--seconds", type=float, default=5, help="or if one has waited so long")
@@ -85,7 +88,10 @@ class Bench:
         pipelines = [self._pipeline(n) for n in range(options.pipelines)]
         for pipeline in pipelines:  # Airflow must have parsed them all: on SQLite nothing else writes in that time
             wait_until(partial(self.installed.api.dag_exists, f"lakemark__{pipeline.name}"), 60 + len(pipelines))
-        for pipeline in pipelines:
+        if options.group:
+            wait_until(partial(self.installed.api.dag_exists, _GROUP_DAG), 60)
+            self.installed.api.unpause(_GROUP_DAG)
+        for pipeline in [] if options.group else pipelines:
             self.installed.dag(pipeline)
         self._say(f"{len(pipelines)} pipelines are watched")
         wait_seconds(30)  # what was parsed anew has settled
@@ -102,9 +108,8 @@ class Bench:
         world, options = self.installed.world, self.options
         schedule = {"on_data": {"records": options.records, "seconds": options.seconds}}
         source = {"limits": {"records_per_batch_max": 100_000}}
-        return world.pipeline(
-            world.topic(), f"fleet_{number:03}", schedule=schedule, source=source, tasks=options.tasks
-        )
+        shown = {"group": _GROUP} if options.group else {"tasks": options.tasks}
+        return world.pipeline(world.topic(), f"fleet_{number:03}", schedule=schedule, source=source, **shown)
 
     def _do_nothing(self) -> bool:
         with self.account.window() as window:
@@ -186,9 +191,14 @@ class Bench:
     def _drained(self, pipelines: list[Pipeline]) -> None:
         wait_until_read(self.installed.world, pipelines, _DRAIN_SECONDS)
         api = self.installed.api
-        wait_until(lambda: not any(api.unfinished_runs(f"lakemark__{p.name}") for p in pipelines), _DRAIN_SECONDS)
+        dags = [_GROUP_DAG] if self.options.group else [f"lakemark__{p.name}" for p in pipelines]
+        wait_until(lambda: not any(map(api.unfinished_runs, dags)), _DRAIN_SECONDS)
 
     def _runs(self, pipelines: list[Pipeline]) -> int:
+        """The DAG runs so far; of a group, the turns in which something has landed."""
+        if self.options.group:
+            ledgers = (self.installed.world.coordinator(pipeline).ledger for pipeline in pipelines)
+            return sum(len(ledger.state().batches) for ledger in ledgers)
         return sum(self.installed.api.count_runs(f"lakemark__{p.name}") for p in pipelines)
 
     def _tell(self, name: str, window: Window, runs: int | None, records: int | None) -> None:
