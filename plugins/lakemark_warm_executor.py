@@ -15,11 +15,12 @@ from airflow.executors.local_executor import LocalExecutor
 from include.jobs.fork import import_job
 
 log = logging.getLogger(__name__)
-_USED_BY_TASKS = (
+USED_BY_TASKS = (
     "airflow.sdk.execution_time.task_runner",
     "airflow.providers.standard.decorators.python",
     "airflow.providers.standard.decorators.short_circuit",
-    "lakemark_dags",
+    "dags.factories.of_file",
+    "lakemark_group_task",
     "lakemark_lineage",
     "lakemark_merge_task",
     "lakemark_on_data",
@@ -35,7 +36,7 @@ class WarmLocalExecutor(LocalExecutor):
     def start(self) -> None:
         try:
             import_job()
-            for name in _USED_BY_TASKS:
+            for name in USED_BY_TASKS:
                 importlib.import_module(name)
         except Exception:  # tasks import what they need themselves, and report what is wrong with it
             log.exception("the workers begin without Lakemark's modules")
