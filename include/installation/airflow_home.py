@@ -13,7 +13,6 @@ from types import MappingProxyType
 from include.settings import PROJECT_ROOT
 
 USER = "admin"
-_LOCK = 60  # seconds that SQLite waits for a writer to end. By default it gives up after five, and the caller fails
 BUNDLES = [
     {
         "name": "dags-folder",
@@ -99,9 +98,7 @@ class AirflowHome:
             },
             "API": {"HOST": "127.0.0.1", "PORT": self.port, "BASE_URL": self.url, "WORKERS": 1},
             "API_AUTH": {"JWT_SECRET": shared["jwt_secret"]},
-            "DATABASE": {
-                "SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}?timeout={_LOCK}"
-            },
+            "DATABASE": self._database(),
             "LOGGING": {
                 "BASE_LOG_FOLDER": self.folder / "logs",
                 "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
@@ -112,6 +109,13 @@ class AirflowHome:
             "USAGE_DATA_COLLECTION": {"ENABLED": False},
         }
         return {"AIRFLOW_HOME": str(self.folder), **_variables(sections)}
+
+    def _database(self) -> dict[str, object]:
+        if self.database is None:
+            return {"SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}"}
+        # For PostgreSQL, Airflow would take another driver where it works asynchronously, which must be installed, too.
+        is_psycopg = self.database.startswith("postgresql+psycopg:")
+        return {"SQL_ALCHEMY_CONN": self.database, **({"SQL_ALCHEMY_CONN_ASYNC": self.database} if is_psycopg else {})}
 
     @property
     def _secrets_file(self) -> Path:

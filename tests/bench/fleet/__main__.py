@@ -16,7 +16,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from include.settings import PROJECT_ROOT
 from tests.bench.fleet.account import CPU_WATCH, Account, Window
 from tests.support.installed import Installed
 from tests.support.load import Load, differing, latencies, spread, wait_seconds, wait_until_read
+from tests.support.sink_servers import postgres_server
 from tests.support.waiting import wait_until
 
 _DAGS = Path(__file__).with_name("dags")
@@ -48,6 +50,7 @@ def main() -> int:
     parser.add_argument("--per-minute", type=float, default=600, help="records to each pipeline")
     parser.add_argument("--tasks", choices=["one", "three"], default="three", help="of a run")
     parser.add_argument("--group", action="store_true", help="all pipelines are in one group")
+    parser.add_argument("--postgresql", action="store_true", help="Airflow's database is PostgreSQL, not SQLite")
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--records", type=int, default=500, help="start a run if so many records wait")
     parser.add_argument("--seconds", type=float, default=5, help="or if one has waited so long")
@@ -55,6 +58,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20, help="that do nothing, and a quarter of them by hand")
     parser.add_argument("--keep", action="store_true", help="keep the installation's folder")
     options = parser.parse_args()
+    with ExitStack() as stack:
+        variables, database = {}, None
+        if options.postgresql:
+            server = stack.enter_context(postgres_server(max_connections="100"))
+            url = f"postgresql+psycopg://lakemark@127.0.0.1:{server.port}/postgres"
+            variables["LAKEMARK_AIRFLOW_DATABASE"] = url
+            database = server.process and server.process.pid
+        return _measure(options, variables, database)
+
+
+def _measure(options: argparse.Namespace, variables: Mapping[str, str], database: int | None) -> int:
     home = Path(tempfile.mkdtemp(prefix="lakemark-fleet-"))
     installed = Installed(
         home / "installed",
@@ -62,9 +76,10 @@ def main() -> int:
         LAKEMARK_TEST_CPU=str(home / "cpu.jsonl"),
         AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=json.dumps(_BUNDLES),
         LAKEMARK_BENCH_BY_HAND=str(home / "by_hand.json"),
+        **variables,
     )
     try:
-        return Bench(installed, Account(installed.stack, home / "cpu.jsonl"), home, options).run()
+        return Bench(installed, Account(installed.stack, home / "cpu.jsonl", database), home, options).run()
     finally:
         installed.stack.down()
         if not options.keep:

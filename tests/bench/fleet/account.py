@@ -60,10 +60,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Account:
-    """Args: lines: the file in which processes write down what they have used."""
+    """Args: lines: the file in which processes write down what they have used. database: the id of the server's process,
+    if it is not SQLite."""
 
     stack: Stack
     lines: Path
+    database: int | None = None
 
     @contextmanager
     def window(self) -> Iterator[Window]:
@@ -102,6 +104,9 @@ class Account:
         state = supervisor_state(self.stack.state_file)
         assert state is not None, "the services run"
         services = {facts["pid"]: name.removeprefix("airflow-") for name, facts in state["services"].items()}
+        if self.database is not None:
+            server = psutil.Process(self.database)
+            yield from ((process, "postgresql") for process in (server, *server.children(recursive=True)))
         for process in self.stack.processes():
             try:
                 line = [process, *process.parents()]

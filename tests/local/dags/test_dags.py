@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 from datetime import timedelta
@@ -14,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.encoders import encode_trigger
 from airflow.serialization.serialized_objects import DagSerialization
 from lakemark_first_come import FirstComeFirstServed
+from lakemark_warm_executor import USED_BY_TASKS
 
 import dags.factories.pipelines
 from include.control.sink_form import deliver_of
@@ -250,3 +252,9 @@ def test_pipelines_whose_tables_are_not_apart_are_an_import_error_and_harm_no_ot
     [text] = loaded.import_errors.values()
     assert f"{tmp_path}/inner.yaml: target.table" in text
     assert f"{tmp_path}/outer.yaml: target.table" in text
+
+
+@pytest.mark.parametrize("name", USED_BY_TASKS)
+def test_there_is_all_that_workers_begin_with(name: str) -> None:
+    """If there were not, they would begin without it, and only a log would say so."""
+    importlib.import_module(name)
