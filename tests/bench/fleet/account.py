@@ -60,8 +60,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Account:
-    """Args: lines: the file in which processes write down what they have used. database: the id of the server's process,
-    if it is not SQLite."""
+    """Args: lines: the file in which processes write down what they have used. database: the id of its server's
+    process; None: SQLite."""
 
     stack: Stack
     lines: Path
