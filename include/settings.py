@@ -50,6 +50,8 @@ class Settings:
     spark_deploy_mode: str  # spark-submit: "client" (the driver runs beside the task) or "cluster"
     spark_rest: str | None  # spark-submit, cluster: the address of a standalone master's REST server
     spark_properties: Path | None  # spark-submit: a file with a cluster's own settings
+    spark_recycle_hours: int  # `lakemark up`: age at which the Spark Connect server makes way for a fresh one,
+    spark_recycle_mb: int  # and memory
     spark_warm_up_batches: int  # `lakemark up`: batches that the Spark Connect server merges to warm up
     airflow_database: str | None  # SQLAlchemy URL for the Airflow of `lakemark up`; None: SQLite in the home
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
@@ -94,6 +96,8 @@ class Settings:
             spark_deploy_mode=deploy_mode,
             spark_rest=env.get("LAKEMARK_SPARK_REST") or _rest_of(master),
             spark_properties=Path(properties) if (properties := env.get("LAKEMARK_SPARK_PROPERTIES")) else None,
+            spark_recycle_hours=_number(env, "LAKEMARK_SPARK_RECYCLE_HOURS", default=24, least=1),
+            spark_recycle_mb=_number(env, "LAKEMARK_SPARK_RECYCLE_MB", default=5_000, least=500),
             spark_warm_up_batches=_number(env, "LAKEMARK_SPARK_WARM_UP_BATCHES", default=4, least=0),
             airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
             spark_pool_slots=_number(env, "LAKEMARK_SPARK_POOL_SLOTS", default=2, least=1),

@@ -17,6 +17,7 @@ from zlib import crc32
 
 from airflow.configuration import conf
 from airflow.dag_processing.bundles.base import BaseDagBundle
+from lakemark_pauses import Pauses
 
 from include.pipeline_file.loading import changed_at, clashing, groups_in, pipeline_files
 from include.pipeline_file.section import NAME
@@ -47,6 +48,7 @@ class PipelineBundle(BaseDagBundle):
     def __init__(self, **arguments: str | None) -> None:
         self._seen: Mapping[str, DagFile] = {}  # at the last refresh
         self._changed: set[str] = set()  # at the last refresh
+        self._pauses = Pauses()
         super().__init__(**arguments)
 
     @property
@@ -57,7 +59,11 @@ class PipelineBundle(BaseDagBundle):
     def refresh_interval(self) -> int:
         """How old, in seconds, the last refresh may be. The DAG processor asks every five (by default), and a refresh
         costs it queries of all DAGs. So there is one when something has changed."""
-        return 0 if self._changed or self._seen != self._wanted() else _HOUR
+        try:
+            has_changed = self._changed or self._seen != self._wanted() or self._pauses.have_changed()
+        except Exception:  # whatever it is, the DAG processor would end; a refresh meets it, too, and it logs that
+            has_changed = True
+        return 0 if has_changed else _HOUR
 
     @refresh_interval.setter
     def refresh_interval(self, _: int) -> None:
@@ -85,6 +91,7 @@ class PipelineBundle(BaseDagBundle):
                 if str(path.relative_to(self.path)) not in wanted:
                     path.unlink()
             self._seen, self._changed = wanted, changed
+        self._pauses.ask_to_parse()
 
     def _wanted(self) -> Mapping[str, DagFile]:
         settings = Settings.from_environment()

@@ -78,6 +78,8 @@ class SparkServer:
     bind: str = "127.0.0.1"
     master: str = "local[*]"
     token: str | None = field(default=None, repr=False)  # what it asks of its clients; None: nothing
+    recycle_hours: int = 24
+    recycle_mb: int = 5_000
     warm_up: int = 0  # how many batches it merges into a scratch table, while no session is there
 
     @property
@@ -110,6 +112,7 @@ class SparkServer:
             *("--master", self.master, "--name", "lakemark"),
             *(part for key, value in options.items() for part in ("--conf", f"{key}={value}")),
             *(str(_MAIN), "--warm-up", str(self.warm_up), "--events-max-bytes", str(_EVENTS_MAX_BYTES)),
+            *("--recycle-hours", str(self.recycle_hours), "--recycle-mb", str(self.recycle_mb)),
         ]
 
     def environment(self) -> dict[str, str]:
@@ -135,6 +138,8 @@ def main() -> None:
         port=options.port,
         bind=options.bind,
         token=settings.environment.get("LAKEMARK_SPARK_TOKEN") or None,
+        recycle_hours=settings.spark_recycle_hours,
+        recycle_mb=settings.spark_recycle_mb,
         warm_up=settings.spark_warm_up_batches,
     )
     command = server.command()

@@ -99,6 +99,8 @@ class Stack:
             self.settings.lake,
             port=self.ports["spark"],
             token=self._spark_token(),
+            recycle_hours=self.settings.spark_recycle_hours,
+            recycle_mb=self.settings.spark_recycle_mb,
             warm_up=self.settings.spark_warm_up_batches,
         )
 

@@ -15,12 +15,15 @@ import shutil
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from include.jobs.spark_command import CLIENT_ONLY
+from spark_jobs.commands.recycling import Limits, Recycling, Use
 from spark_jobs.commands.warm_up import warm_up
 
 _LOOK_SECONDS = 1.0
@@ -32,11 +35,13 @@ def main() -> None:
     parser.add_argument(
         "--events-max-bytes", type=int, metavar="BYTES", help="keep so much of Spark's event log; remove what is older"
     )
+    parser.add_argument("--recycle-hours", type=float, metavar="H", help="end in a quiet moment, if it is older")
+    parser.add_argument("--recycle-mb", type=int, metavar="MB", help="end in a quiet moment, if it holds more memory")
     options = parser.parse_args()
     sys.path.pop(0)  # this file's own folder: its modules would hide other packages of the same names
     for name in CLIENT_ONLY:
         os.environ.pop(name, None)  # the process that starts this server may be a client of another one
-    jvm = os.getppid()
+    jvm, began = os.getppid(), time.monotonic()
     spark = SparkSession.builder.getOrCreate()
     # PySpark has no other way to start it here (as a plugin it would start before everything else).
     assert spark._jvm is not None, "a driver has a JVM"
@@ -47,12 +52,33 @@ def main() -> None:
     if options.warm_up:
         _warm_up(spark, service, options.warm_up)
     events = spark.conf.get("spark.eventLog.dir", None)
+    recycling = Recycling(Limits(options.recycle_hours * 3600, options.recycle_mb << 20))
     # The JVM is the service, and this process must not outlive it. One that was short of memory may live on without
     # its Spark: this process ends with it, and its supervisor starts another one.
     while os.getppid() == jvm and not context.isStopped():
+        age = time.monotonic() - began
+        if (why := recycling.why_now(age, _resident_bytes(jvm), partial(_use, service))) is not None:
+            print(f"ends, for a fresh server to take its place: {why}", flush=True)
+            return
         if events and options.events_max_bytes:
             keep_newest(Path(events.removeprefix("file://")), options.events_max_bytes)
         time.sleep(_LOOK_SECONDS)
+
+
+def _use(service: Any) -> Use:  # Any: as below
+    last_used = max((s.lastAccessTimeMs() for s in _each(service.sessionManager().listActiveSessions())), default=0)
+    return Use(service.executionManager().listActiveExecutions().isRight(), time.time() - last_used / 1000)
+
+
+def _each(scala: Any) -> Iterator[Any]:  # Any: as below
+    return (scala.apply(place) for place in range(scala.size()))
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no Linux, or it is just ending
+        return 0
 
 
 def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: py4j gives the JVM's classes no types

@@ -109,6 +109,8 @@ class Bench:
         for pipeline in [] if options.group else pipelines:
             self.installed.dag(pipeline)
         self._say(f"{len(pipelines)} pipelines are watched")
+        self._drained(pipelines)  # each has a first run, which records where it begins
+        self._say("each has had its first run")
         wait_seconds(30)  # what was parsed anew has settled
         works: dict[str, Callable[[], bool]] = {
             "idle": self._do_nothing,

@@ -28,7 +28,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def bundle(folder: Path):
+def paused(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, str], bool]:
+    """Stands in for Airflow's table of DAGs, of which there is no database here: by bundle, file and DAG id."""
+    import lakemark_pauses
+
+    known: dict[tuple[str, str, str], bool] = {}
+    now = lakemark_pauses.Shown
+    monkeypatch.setattr(
+        lakemark_pauses, "_paused_now", lambda: {now(*dag): is_paused for dag, is_paused in known.items()}
+    )
+    return known
+
+
+@pytest.fixture
+def bundle(folder: Path, paused):
     from lakemark_bundle import PipelineBundle
 
     return PipelineBundle(name="lakemark")
@@ -159,3 +172,38 @@ def test_it_is_refreshed_when_something_has_changed(folder: Path, bundle) -> Non
     assert bundle.refresh_interval == 3600
     pipeline_file(folder, "orders", description="Another.")
     assert bundle.refresh_interval == 0
+
+
+def test_the_file_of_a_dag_that_was_paused_or_unpaused_is_parsed(
+    bundle, paused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow starts and ends the trigger of a DAG that waits for data when it parses the DAG's file."""
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("lakemark_pauses._ask_to_parse", lambda *file: asked.append(file))
+    paused |= {("lakemark", "pipelines/a.py", "a"): False, ("dags-folder", "b.py", "b"): True}
+    bundle.refresh()
+    bundle.refresh()
+    assert (asked, bundle.refresh_interval) == ([], 3600)  # Airflow has just begun, and parses every file
+    paused["dags-folder", "b.py", "b"] = False
+    paused["lakemark", "pipelines/new.py", "new"] = True
+    assert bundle.refresh_interval == 0
+    bundle.refresh()
+    assert asked == [("dags-folder", "b.py")]
+    paused["lakemark", "pipelines/new.py", "new"] = False
+    paused["lakemark", "pipelines/a.py", "a"] = True
+    bundle.refresh()
+    assert asked[1:] == [("lakemark", "pipelines/a.py"), ("lakemark", "pipelines/new.py")]
+    assert bundle.refresh_interval == 3600
+
+
+def test_what_goes_wrong_at_a_look_does_not_end_the_dag_processor(bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for the interval outside of what it guards."""
+
+    def broken() -> None:
+        raise OSError("the database is away")
+
+    bundle.refresh()
+    monkeypatch.setattr("lakemark_pauses._paused_now", broken)
+    assert bundle.refresh_interval == 0
+    with pytest.raises(OSError, match="away"):
+        bundle.refresh()
