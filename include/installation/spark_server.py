@@ -70,17 +70,12 @@ def events_folder(home: Path) -> Path:
 
 @dataclass(frozen=True)
 class SparkServer:
+    settings: Settings
     java: Java
-    jars: Path
-    home: Path
-    lake: LakeUri
     port: int
     bind: str = "127.0.0.1"
     master: str = "local[*]"
     token: str | None = field(default=None, repr=False)  # what it asks of its clients; None: nothing
-    recycle_hours: int = 24
-    recycle_mb: int = 5_000
-    warm_up: int = 0  # how many batches it merges into a scratch table, while no session is there
 
     @property
     def remote(self) -> str:
@@ -88,10 +83,11 @@ class SparkServer:
 
     def command(self) -> list[str]:
         """The command that runs the server in the foreground, with spark-submit (pip's PySpark has no start script)."""
-        events = events_folder(self.home)
+        settings = self.settings
+        events = events_folder(settings.home)
         events.mkdir(parents=True, exist_ok=True)
         options = {
-            **driver_options(self.jars, self.home, self.lake),
+            **driver_options(settings.jars, settings.home, settings.lake),
             "spark.log.level": "WARN",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),
@@ -111,8 +107,9 @@ class SparkServer:
             str(pyspark_home() / "bin" / "spark-submit"),
             *("--master", self.master, "--name", "lakemark"),
             *(part for key, value in options.items() for part in ("--conf", f"{key}={value}")),
-            *(str(_MAIN), "--warm-up", str(self.warm_up), "--events-max-bytes", str(_EVENTS_MAX_BYTES)),
-            *("--recycle-hours", str(self.recycle_hours), "--recycle-mb", str(self.recycle_mb)),
+            *(str(_MAIN), "--warm-up", str(settings.spark_warm_up_batches)),
+            *("--events-max-bytes", str(_EVENTS_MAX_BYTES)),
+            *("--recycle-hours", str(settings.spark_recycle_hours), "--recycle-mb", str(settings.spark_recycle_mb)),
         ]
 
     def environment(self) -> dict[str, str]:
@@ -130,18 +127,8 @@ def main() -> None:
     options = parser.parse_args()
     settings = Settings.from_environment()
     java = find_java(settings.java, settings.home / "java")
-    server = SparkServer(
-        java,
-        settings.jars,
-        settings.home,
-        settings.lake,
-        port=options.port,
-        bind=options.bind,
-        token=settings.environment.get("LAKEMARK_SPARK_TOKEN") or None,
-        recycle_hours=settings.spark_recycle_hours,
-        recycle_mb=settings.spark_recycle_mb,
-        warm_up=settings.spark_warm_up_batches,
-    )
+    token = settings.environment.get("LAKEMARK_SPARK_TOKEN") or None
+    server = SparkServer(settings, java, options.port, options.bind, token=token)
     command = server.command()
     os.execve(command[0], command, settings.child_environment(**server.environment()))
 

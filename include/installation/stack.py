@@ -92,17 +92,7 @@ class Stack:
 
     @property
     def spark(self) -> SparkServer:
-        return SparkServer(
-            self.java,
-            self.settings.jars,
-            self.settings.home,
-            self.settings.lake,
-            port=self.ports["spark"],
-            token=self._spark_token(),
-            recycle_hours=self.settings.spark_recycle_hours,
-            recycle_mb=self.settings.spark_recycle_mb,
-            warm_up=self.settings.spark_warm_up_batches,
-        )
+        return SparkServer(self.settings, self.java, port=self.ports["spark"], token=self._spark_token())
 
     def _spark_token(self) -> str:
         """What the Spark server asks of its clients. It is made once, and only the home's user can read it."""

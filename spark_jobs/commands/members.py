@@ -42,24 +42,25 @@ def run_members(inbox: str, open_session: Open, started_by: str, say: SayFact) -
         for asked in _asked(inbox):
             name = asked["member"]
             with _variables(asked["variables"]):
-                _run_member(name, shared, open_session, started_by, partial(_say_of, name, say))
+                tell = partial(_say_of, name, say)
+                try:
+                    _run(name, shared, open_session, started_by=started_by, say=tell)
+                except LakemarkError as error:
+                    tell(error.facts())
+                    print(error, file=sys.stderr, flush=True)
+                    shared.close()  # it may be the session that has failed
             say({"member": name, "ended": True})
 
 
-def _run_member(name: str, shared: SharedSession, open_session: Open, started_by: str, say: SayFact) -> None:
+def _run(name: str, shared: SharedSession, open_session: Open, *, started_by: str, say: SayFact) -> None:
     settings = Settings.from_environment()
-    try:
-        pipeline = find_pipeline(name, settings.pipelines, settings.environment)
-        if pipeline.transform is None:
-            Runs(settings, shared, started_by, say).whole_run(pipeline)
-            return
-        # A user's transform may leave something behind in its session, which is no other pipeline's business.
-        with closing(SharedSession(lambda: open_session(settings))) as own:
-            Runs(settings, own, started_by, say).whole_run(pipeline)
-    except LakemarkError as error:
-        say(error.facts())
-        print(error, file=sys.stderr, flush=True)
-        shared.close()  # it may be the session that has failed
+    pipeline = find_pipeline(name, settings.pipelines, settings.environment)
+    if pipeline.transform is None:
+        Runs(settings, shared, started_by, say).whole_run(pipeline)
+        return
+    # A user's transform may leave something behind in its session, which is no other pipeline's business.
+    with closing(SharedSession(lambda: open_session(settings))) as own:
+        Runs(settings, own, started_by, say).whole_run(pipeline)
 
 
 def _say_of(name: str, say: SayFact, fact: JsonObject) -> None:
