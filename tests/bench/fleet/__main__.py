@@ -13,12 +13,14 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from include.installation.airflow_home import BUNDLES
 from include.installation.jars import jar_paths, pyspark_home
 from include.installation.java import find_java
 from include.installation.spark_server import driver_options
+from include.lake.ledger import Ledger
 from include.pipeline_file import Pipeline
 from include.settings import PROJECT_ROOT
 from tests.bench.fleet.account import CPU_WATCH, Account, Window
@@ -116,6 +119,7 @@ class Bench:
             "idle": self._do_nothing,
             "floor": self._floor,
             "fleet": lambda: self._fleet(pipelines),
+            "restart": lambda: self._restart(pipelines),
             "by-hand": self._by_hand,
         }
         right = [works[name]() for name in options.works]
@@ -197,6 +201,31 @@ class Bench:
         self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
         return not wrong
 
+    def _restart(self, pipelines: list[Pipeline]) -> bool:
+        """From the death of the Spark server under load to the next batch that is committed."""
+        world, stack, options = self.installed.world, self.installed.stack, self.options
+        topics = [pipeline.source.topics[0] for pipeline in pipelines]
+        load = Load(world.bootstrap_servers, topics, options.per_minute, seed=3)
+        load.start()
+        ledgers = [world.coordinator(pipeline).ledger for pipeline in pipelines]
+        found = []
+        for _ in range(3):
+            wait_seconds(30)
+            before = stack.service_pid("spark")
+            assert before is not None
+            os.kill(before, signal.SIGKILL)
+            killed = datetime.now(UTC)
+            wait_until(lambda before=before: stack.service_pid("spark") not in (None, before), 60)
+            wait_until(lambda killed=killed: _committed_after(ledgers, killed), 300)
+            found.append((_committed_after(ledgers, killed) - killed).total_seconds())
+            self._say(f"Spark was killed; the next batch was committed after {found[-1]:.1f} s")
+        load.enough.set()
+        load.join()
+        self._drained(pipelines)
+        wrong = differing(world, pipelines, load)
+        self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
+        return not wrong
+
     def _warm_up(self, pipelines: list[Pipeline], load: Load) -> None:
         """A record to each: its table is there, and Spark is warm."""
         for topic in load.topics:
@@ -236,6 +265,17 @@ class Bench:
 
     def _say(self, text: str) -> None:
         print(f"{time.monotonic() - self.began:7.0f} s  {text}", flush=True)
+
+
+def _committed_after(ledgers: list[Ledger], moment: datetime) -> datetime | None:
+    """When the first batch was committed of an attempt that began after that moment."""
+    found = []
+    for ledger in ledgers:
+        rows = [row for row in ledger.rows() if row["recorded_at"] > moment]
+        begun = {row["batch_id"] for row in rows if row["event"] == "attempt_started"}
+        commits = [row["details"] for row in rows if row["event"] == "committed" and row["batch_id"] in begun]
+        found += [datetime.fromisoformat(commit["committed_at"]) for commit in commits]
+    return min(found, default=None)
 
 
 if __name__ == "__main__":
