@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -49,6 +50,8 @@ class PipelineBundle(BaseDagBundle):
         self._seen: Mapping[str, DagFile] = {}  # at the last refresh
         self._changed: set[str] = set()  # at the last refresh
         self._pauses = Pauses()
+        self._times: Mapping[str, int] | None = None  # of the pipeline files' changes
+        self._files: Mapping[str, DagFile] = {}  # for them
         super().__init__(**arguments)
 
     @property
@@ -73,10 +76,16 @@ class PipelineBundle(BaseDagBundle):
         return None  # there is one only: of the pipeline files as they are now
 
     def initialize(self) -> None:
-        with self.lock():
-            for name, file in self._wanted().items():
-                if not (self.path / name).exists():
-                    self._write(name, file)
+        """Makes what is missing, for a worker on a machine without a DAG processor. Each task calls it. So it does not
+        read the pipeline files where that has been done since they changed."""
+        with suppress(TerminalError):  # the task itself meets it, too
+            times = _changes_in(Settings.from_environment().pipelines)
+            if self._made_for() != str(times):
+                with self.lock():
+                    for name, file in self._wanted().items():
+                        if not (self.path / name).exists():
+                            self._write(name, file)
+                    self._made_for_file.write_text(str(times))
         super().initialize()
 
     def refresh(self) -> None:
@@ -91,16 +100,27 @@ class PipelineBundle(BaseDagBundle):
                 if str(path.relative_to(self.path)) not in wanted:
                     path.unlink()
             self._seen, self._changed = wanted, changed
+            if self._made_for() != str(self._times):
+                self._made_for_file.write_text(str(self._times))
         self._pauses.ask_to_parse()
 
     def _wanted(self) -> Mapping[str, DagFile]:
         settings = Settings.from_environment()
         alerts = "" if settings.alerts is None else str(changed_at(settings.alerts))
         try:
-            files = dag_files(settings.pipelines)
+            times = _changes_in(settings.pipelines)
+            if times != self._times:
+                self._times, self._files = times, dag_files(settings.pipelines, times)
         except TerminalError as error:  # there is no folder. It may come back, so no DAG goes away
             return {**self._seen, **_errors(f"{alerts} {error}")}
-        return {**files, **_errors(alerts)}
+        return {**self._files, **_errors(alerts)}
+
+    @property
+    def _made_for_file(self) -> Path:
+        return self.path / "made_for.txt"
+
+    def _made_for(self) -> str | None:
+        return self._made_for_file.read_text() if self._made_for_file.exists() else None
 
     def _write(self, name: str, file: DagFile) -> None:
         path = self.path / name
@@ -110,10 +130,13 @@ class PipelineBundle(BaseDagBundle):
         draft.replace(path)
 
 
-def dag_files(folder: Path) -> Mapping[str, DagFile]:
-    """The DAG files for a folder of pipeline files, by their paths in the bundle. Raises TerminalError: there is no
-    such folder."""
-    times = {path.name: changed_at(path) for path in pipeline_files(folder)}
+def _changes_in(folder: Path) -> Mapping[str, int]:
+    """When each pipeline file was changed, by its name. Raises TerminalError: there is no such folder."""
+    return {path.name: changed_at(path) for path in pipeline_files(folder)}
+
+
+def dag_files(folder: Path, times: Mapping[str, int]) -> Mapping[str, DagFile]:
+    """The DAG files for a folder of pipeline files, by their paths in the bundle. Args: times: of the changes there."""
     clashes = {f"{name}.yaml": {f"{other}.yaml" for other in others} for name, others in clashing(folder).items()}
     found = {}
     for name, time in times.items():

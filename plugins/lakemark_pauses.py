@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from airflow.models.asset import DagScheduleAssetReference
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.utils.session import create_session
@@ -16,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 
 class Shown(NamedTuple):
-    """A DAG that Airflow knows."""
+    """A DAG that runs when an asset says so. Only such a one may have a trigger."""
 
     bundle: str
     file: str  # below the bundle's path
@@ -46,7 +47,8 @@ class Pauses:
 def _paused_now() -> dict[Shown, bool]:
     columns = (DagModel.bundle_name, DagModel.relative_fileloc, DagModel.dag_id, DagModel.is_paused)
     with create_session() as session:
-        rows = session.execute(select(*columns).where(~DagModel.is_stale, DagModel.bundle_name.is_not(None)))
+        waits = select(DagScheduleAssetReference.dag_id)
+        rows = session.execute(select(*columns).where(DagModel.dag_id.in_(waits), ~DagModel.is_stale))
         return {Shown(bundle, file, dag_id): is_paused for bundle, file, dag_id, is_paused in rows}
 
 

@@ -13,6 +13,8 @@ import logging
 from airflow.executors.local_executor import LocalExecutor
 
 from include.jobs.fork import import_job
+from include.pipeline_file.loading import clashing
+from include.settings import Settings
 
 log = logging.getLogger(__name__)
 USED_BY_TASKS = (
@@ -38,6 +40,7 @@ class WarmLocalExecutor(LocalExecutor):
             import_job()
             for name in USED_BY_TASKS:
                 importlib.import_module(name)
+            clashing(Settings.from_environment().pipelines)  # keeps what files name, so that a task reads the new ones
         except Exception:  # tasks import what they need themselves, and report what is wrong with it
             log.exception("the workers begin without Lakemark's modules")
         super().start()

@@ -23,6 +23,7 @@ from include.sources.kafka_records import oldest_timestamp
 from include.sources.shared_brokers import SharedBrokers
 
 _COARSE_NS = 1_000_000_000
+_QUIET_SECONDS = 5.0  # between two looks at logs while nothing happens
 Times = tuple[int | None, ...]  # of the ledger and the tables before the point; None: there is no such table
 
 
@@ -73,29 +74,46 @@ class Lookout:
     _state: LedgerState = field(init=False, default_factory=LedgerState)
     _mends: bool = field(init=False, default=False)  # a table waits for a repair
     _problem: str | None = field(init=False, default=None)  # that only a person can fix, as those logs say
+    _quiet: tuple[SourceExtent, float, Waiting] | None = field(init=False, default=None)  # a look that found nothing
+
+    def __post_init__(self) -> None:
+        self._ledger = Ledger(Tables.of(self.settings, self.pipeline).ledger)
+        self._before = [log_store_of(p.uri(self.settings)) for p in Catalog.of(self.pipeline).before]
 
     def look(self) -> Waiting:
         """What waits now. A repair is urgent, since readers see what it takes back. So is a problem that only a person
         can fix: the run that it starts fails and reports it.
 
+        While nothing waits and Kafka has nothing new, it looks at the logs every few seconds only.
+
         Raises:
             RetryableError: Kafka does not answer.
         """
-        ledger = Ledger(Tables.of(self.settings, self.pipeline).ledger)
-        before = [p.uri(self.settings) for p in Catalog.of(self.pipeline).before]
         try:
-            changed_at = ledger.changed_at()
-            changes = (changed_at, *(log_store_of(uri).changed_at() for uri in before))
+            source = _brokers.extent(self.pipeline.source)
+        except TerminalError as error:
+            return Waiting(0, None, str(error), urgent=True)
+        now = time.monotonic()
+        if self._quiet is not None and self._quiet[0] == source and now - self._quiet[1] < _QUIET_SECONDS:
+            return self._quiet[2]
+        found = self._look_at_logs(source)
+        self._quiet = None if found.records or found.urgent else (source, now, found)
+        return found
+
+    def _look_at_logs(self, source: SourceExtent) -> Waiting:
+        try:
+            changed_at = self._ledger.changed_at()
+            changes = (changed_at, *(log.changed_at() for log in self._before))
             if changes != self._read_at:
-                self._read(ledger)
+                self._read()
                 # File times are coarse: a file this young may change again and keep its time.
                 settled = all(at is None or time.time_ns() - at > _COARSE_NS for at in changes)
                 self._read_at = changes if settled else None
             if self._problem is not None:
                 return Waiting(0, None, self._problem, urgent=True)
-            state, source = self._state, _brokers.extent(self.pipeline.source)
         except TerminalError as error:
             return Waiting(0, None, str(error), urgent=True)
+        state = self._state
         return Waiting(
             records=waiting_records(state, source),
             progress=(state.generation, state.committed_through),
@@ -103,9 +121,9 @@ class Lookout:
             urgent=self._mends or start_topics(state, source, self.pipeline.source.start) is not None,
         )
 
-    def _read(self, ledger: Ledger) -> None:
+    def _read(self) -> None:
         try:
-            self._state, self._problem = ledger.recent(), None
+            self._state, self._problem = self._ledger.recent(), None
             self._mends = bool(mends_of(self.settings, self.pipeline, self._state))
         except TerminalError as error:
             self._problem = str(error)

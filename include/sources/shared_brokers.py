@@ -64,11 +64,11 @@ class _Cluster:
         self._topics_at = self._ends_at = float("-inf")
 
     def extent(self, source: Source, now: float) -> SourceExtent:
-        self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
         self._asking[source.topics, source.topics_pattern] = source, now
         try:
             if now - self._topics_at > TOPICS_SECONDS:
                 self._names, self._topics, self._topics_at = None, {}, now
+                self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
             lacking = [n for n in self._topics_of(source) if not isinstance(self._topics.get(n), TopicDescription)]
             is_due = now - self._ends_at > ENDS_SECONDS
             if lacking and (is_due or not set(lacking) <= self._topics.keys()):

@@ -24,8 +24,11 @@ def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Coordinator:
     return with_one_batch(tmp_path)
 
 
-def test_i11_a_repair_starts_a_run_also_while_the_source_is_idle(coordinator: Coordinator) -> None:
+def test_i11_a_repair_starts_a_run_also_while_the_source_is_idle(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The watcher has looked before, and the ledger does not change."""
+    monkeypatch.setattr("include.control.lag._QUIET_SECONDS", 0)
     lookout = Lookout(coordinator.settings, coordinator.pipeline)
     seen = lookout.look()
     assert (seen.records, seen.urgent) == (0, False)
@@ -61,3 +64,22 @@ def test_tables_are_not_opened_again_while_no_log_changes(
     monkeypatch.setattr(heads, "logs_before", lambda *args: opened.append(args) or logs_before(*args))
     assert [lookout.look().urgent for _ in range(3)] == [is_rolled_back] * 3
     assert len(opened) == 1
+
+
+def test_while_nothing_happens_logs_are_looked_at_every_few_seconds_only(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five hundred watchers that look every second would take a tenth of a core."""
+    now, held = [0.0], {("t", 0): (0, 10)}
+    monkeypatch.setattr("include.control.lag.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(SharedBrokers, "extent", lambda self, asked: source(held))
+    lookout, looked = Lookout(coordinator.settings, coordinator.pipeline), []
+    look_at_logs = lookout._look_at_logs
+    monkeypatch.setattr(lookout, "_look_at_logs", lambda found: looked.append(now[0]) or look_at_logs(found))
+    for second in range(12):
+        now[0] = second
+        assert lookout.look().records == 0
+    assert looked == [0, 5, 10]
+    held["t", 0] = (0, 11)  # something new
+    assert [lookout.look().records for _ in range(2)] == [1, 1]
+    assert looked == [0, 5, 10, 11, 11]

@@ -160,6 +160,17 @@ def test_a_worker_makes_the_dag_files_that_it_lacks(folder: Path, bundle) -> Non
     os.utime(bundle.path / "pipelines/orders.py", (1, 1))
     bundle.initialize()
     assert (bundle.path / "pipelines/orders.py").stat().st_mtime == 1
+    pipeline_file(folder, "payments")
+    bundle.initialize()
+    assert "pipelines/payments.py" in files(bundle)
+    assert (bundle.path / "pipelines/orders.py").stat().st_mtime == 1
+
+
+def test_a_task_does_not_read_all_pipeline_files(folder: Path, bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline_file(folder, "orders")
+    bundle.refresh()
+    monkeypatch.setattr("lakemark_bundle.dag_files", lambda *given: pytest.fail("it has read them"))
+    type(bundle)(name="lakemark").initialize()
 
 
 def test_it_is_refreshed_when_something_has_changed(folder: Path, bundle) -> None:
