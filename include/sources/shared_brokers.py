@@ -76,12 +76,12 @@ class _Cluster:
             if is_due or lacking:
                 self._ask_for_ends()
                 self._ends_at = now
-            return self._extent_of(source)
         except KafkaException:
             if self._admin is not None:
                 self._admin.poll(0.1)  # serves error_cb
             self._admin, self._topics_at, self._ends_at = None, float("-inf"), float("-inf")
             raise
+        return self._extent_of(source)
 
     def _client(self) -> AdminClient:
         if self._admin is None:
@@ -127,20 +127,22 @@ class _Cluster:
                 self._topics[name] = error
         partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
         if partitions:
-            firsts = asked(client, partitions, OffsetSpec.earliest(), _TIMEOUT_SECONDS)
-            self._firsts |= {TP(tp.topic, tp.partition): future.result().offset for tp, future in firsts.items()}
+            self._firsts |= self._offsets(partitions, OffsetSpec.earliest())
 
     def _ask_for_ends(self) -> None:
         described = (topic for topic in self._topics.values() if isinstance(topic, TopicDescription))
         partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
         if partitions:
-            ends = asked(self._client(), partitions, OffsetSpec.latest(), _TIMEOUT_SECONDS)
-            self._ends = {}
-            for tp, future in ends.items():
-                try:
-                    self._ends[TP(tp.topic, tp.partition)] = future.result().offset
-                except KafkaException as error:  # of this partition, whose topic may just have gone
-                    self._topics[tp.topic] = error
+            self._ends = self._offsets(partitions, OffsetSpec.latest())
+
+    def _offsets(self, partitions: list[TopicPartition], which: OffsetSpec) -> dict[TP, int]:
+        found: dict[TP, int] = {}
+        for tp, future in asked(self._client(), partitions, which, _TIMEOUT_SECONDS).items():
+            try:
+                found[TP(tp.topic, tp.partition)] = future.result().offset
+            except KafkaException as error:  # of this partition: its topic has just gone, or come, or moved
+                self._topics[tp.topic] = error
+        return found
 
     def _extent_of(self, source: Source) -> SourceExtent:
         topics: dict[str, TopicDescription] = {}

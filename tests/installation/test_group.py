@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 
 import psutil
-from confluent_kafka.admin import AdminClient
 
 from include.pipeline_file import Pipeline
 from tests.support.installed import Installed, jobs_with
@@ -67,8 +66,7 @@ def test_a_member_that_fails_does_so_in_its_own_dag_and_holds_up_no_other(instal
     own_dag(installed, well)
     wait_until(lambda: is_right(installed, well) and is_right(installed, ill), 120)
     topic = ill.source.topics[0]
-    admin = AdminClient({"bootstrap.servers": world.bootstrap_servers})
-    admin.delete_topics([topic])[topic].result()
+    world.admin.delete_topics([topic])[topic].result()
     [run] = wait_until(lambda: [run for run in api.runs(own) if run["state"] == "failed"], 180)
     assert "a topic does not exist" in wait_until(lambda: api.run_note(own, run["dag_run_id"]))
     send(installed, well, 20, 2)
