@@ -93,13 +93,14 @@ class PipelineBundle(BaseDagBundle):
         with self.lock():
             wanted = self._wanted()
             changed = {name for name, file in wanted.items() if self._seen.get(name) != file}
-            # A parse that began before a change may end after it. So what had changed at the last look is parsed again.
+            # A parse that began before a change may end after it. So what had changed at the last refresh is parsed
+            # again.
             for name in changed | (self._changed & wanted.keys()):
                 self._write(name, wanted[name])
             for path in self.path.glob("**/*.py"):
                 if str(path.relative_to(self.path)) not in wanted:
                     path.unlink()
-            self._seen, self._changed = wanted, changed
+            self._seen, self._changed = wanted, changed & self._seen.keys()
             if self._made_for() != str(self._times):
                 self._made_for_file.write_text(str(self._times))
         self._pauses.ask_to_parse()
@@ -132,7 +133,11 @@ class PipelineBundle(BaseDagBundle):
 
 def _changes_in(folder: Path) -> Mapping[str, int]:
     """When each pipeline file was changed, by its name. Raises TerminalError: there is no such folder."""
-    return {path.name: changed_at(path) for path in pipeline_files(folder)}
+    if not folder.is_dir():
+        pipeline_files(folder)
+    with os.scandir(folder) as entries:  # it is looked at every few seconds, and may hold hundreds
+        names = [entry.name for entry in entries if entry.name.endswith((".yaml", ".yml"))]
+    return {name: changed_at(folder / name) for name in sorted(names)}
 
 
 def dag_files(folder: Path, times: Mapping[str, int]) -> Mapping[str, DagFile]:

@@ -47,7 +47,7 @@ class OnGroup(BaseEventTrigger):
             except Exception:  # if this loop ended, it would never start a run again
                 log.exception("group %s: a look failed", self.group)
                 await asyncio.sleep(TROUBLE_SECONDS)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(lookout.pause)
 
 
 class OnData(BaseEventTrigger):

@@ -17,6 +17,7 @@ from include.settings import Settings
 
 log = logging.getLogger(__name__)
 _FILES_SECONDS = 5.0  # between two looks at the files
+_LOOKS_PER_SECOND = 150
 _TROUBLE_SECONDS = 10.0  # until the next look at a pipeline where one has failed
 
 
@@ -34,6 +35,12 @@ class GroupLookout:
     group: str
     _members: dict[str, _Watched] = field(default_factory=dict)
     _files_at: float = float("-inf")
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look: more for a large group, so that it takes no more than some hundredths of a
+        core."""
+        return max(1.0, len(self._members) / _LOOKS_PER_SECOND)
 
     def look(self) -> Mapping[str, StartRun]:
         """The pipelines that are due now, by name. What is wrong with one is logged, and holds up no other."""
