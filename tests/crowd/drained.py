@@ -1,0 +1,70 @@
+"""One run of a group without Airflow, as the task `drain` does it: prints what became of each turn, as JSON lines.
+
+    python -m tests.crowd.drained MEMBER...
+
+A member whose turn has failed then has a run of its own, with tries as Airflow has them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from include.jobs.drain import Drain, Ended
+from include.jobs.fork import import_job
+from include.jobs.member_worker import MemberWorker
+from include.jobs.runner import run_job
+from include.protocol.draining import Due
+from include.protocol.errors import LakemarkError, TerminalError
+from include.protocol.runs import WholeRun
+from include.settings import Settings
+
+_TRIES = 5
+
+
+def main(members: list[str]) -> int:
+    import_job()
+    settings, began = Settings.from_environment(), time.monotonic()
+    drain = Drain(
+        start=lambda: MemberWorker(settings, "test"),
+        variables=lambda name: {},
+        listen=lambda name, fact: None,
+        log=lambda name, line: print(f"{name}: {line}", file=sys.stderr),
+    )
+    failed: list[str] = []
+    try:
+        for ended in drain.run([Due(0, name) for name in members]):
+            say(ended, time.monotonic() - began)
+            if ended.error is not None:
+                failed.append(ended.member)
+    except LakemarkError as error:  # all of them have failed: Airflow tries the run again
+        print(json.dumps({"shared": str(error)}), flush=True)
+        return 0
+    for name in failed:
+        print(json.dumps({"alone": name, "error": run_alone(settings, name)}), flush=True)
+    return 0
+
+
+def say(ended: Ended, seconds: float) -> None:
+    error = ended.error and type(ended.error).__name__
+    print(json.dumps({"member": ended.member, "error": error, "seconds": seconds}), flush=True)
+
+
+def run_alone(settings: Settings, name: str) -> str | None:
+    """The error that is left in the end."""
+    error: LakemarkError | None = None
+    for _ in range(_TRIES):
+        try:
+            run_job(settings, name, WholeRun(), "test", lambda fact: None, lambda line: print(line, file=sys.stderr))
+        except TerminalError as terminal:
+            return type(terminal).__name__
+        except LakemarkError as failure:
+            error = failure
+        else:
+            return None
+    return error and type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
