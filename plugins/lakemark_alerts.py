@@ -9,7 +9,7 @@ import logging
 
 from airflow.sdk import Context
 from airflow.sdk._shared.module_loading import import_string
-from lakemark_names import DAG_PREFIX
+from lakemark_names import about
 
 from include.monitoring.alerts import Alert, load_notifiers
 from include.protocol.errors import LakemarkError
@@ -23,7 +23,7 @@ def failed(context: Context) -> None:
     ti = context["ti"]
     error = context.get("exception")
     text = str(error) if error else f"the task {ti.task_id} of run {ti.run_id} was killed. What to do: read its log"
-    tell(Alert("failed", ti.dag_id.removeprefix(DAG_PREFIX), text), context)
+    tell(Alert("failed", about(ti.dag_id), text), context)
 
 
 def tell(alert: Alert, context: Context) -> None:

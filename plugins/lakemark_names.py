@@ -11,3 +11,8 @@ PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why it 
 SPARK_POOL = "lakemark_spark"  # bounds how many Spark jobs run at once
 TAG = "lakemark"
 WATCH_DAG = "lakemark_watch"
+
+
+def about(dag_id: str) -> str:
+    """What a DAG is about, for people: a pipeline and what is done with it, or a group."""
+    return dag_id.removeprefix(DAG_PREFIX).replace(GROUP_PREFIX, "group ", 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from include.participants.catalog import Catalog
 from include.pipeline_file import LINEAGE, Pipeline
-from include.pipeline_file.schedule import in_words
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.guarantees import Part, end_to_end
 from include.protocol.json_data import JsonObject
@@ -51,7 +50,7 @@ def explanation(pipeline: Pipeline) -> JsonObject:
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
-        "schedule": in_words(pipeline.schedule),
+        "schedule": pipeline.starts_in_words,
         "steps": steps,
         "parts": [part.to_json() for part in parts(pipeline)],
         "cut": _cut(pipeline),

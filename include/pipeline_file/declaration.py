@@ -13,7 +13,7 @@ from include.pipeline_file.change import KAFKA_TIMESTAMP, Change, OrderField
 from include.pipeline_file.condition import columns_in
 from include.pipeline_file.debezium import INSTANTS, POSITIONS, may_be_unavailable
 from include.pipeline_file.quality import Quality
-from include.pipeline_file.schedule import ALLOWED, Schedule
+from include.pipeline_file.schedule import ALLOWED, Schedule, in_words
 from include.pipeline_file.schema_ddl import Column, type_at
 from include.pipeline_file.section import HOURS_MAX, LINEAGE, NAME, RESCUED, TABLE, VALID_FROM, Section, refuse_climbing
 from include.pipeline_file.sinks import SINKS_MAX, Sinks
@@ -92,6 +92,11 @@ class Declaration(Section):
                 "name", "a name without two underscores in a row: `__` separates the parts of a DAG's name"
             )
         return name
+
+    @property
+    def starts_in_words(self) -> str:
+        """When it runs, as part of a sentence."""
+        return in_words(self.schedule) + ("" if self.group is None else f", in a run of the group `{self.group}`")
 
     @property
     def places(self) -> Iterator[Place]:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.utils.state import DagRunState
+from lakemark_names import DAG_PREFIX, GROUP_PREFIX  # in plugins/, which Airflow puts on the path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from include.monitoring.health import Scheduler
+from include.pipeline_file import Pipeline
 
 
-def schedulers(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:
+def schedulers(session: Session, pipelines: Iterable[Pipeline]) -> dict[str, Scheduler]:
+    """What Airflow says of each pipeline, by its name. One in a group is also paused if the group is."""
+    all_of_them = list(pipelines)
+    groups = {f"{GROUP_PREFIX}{p.group}" for p in all_of_them if p.group is not None}
+    states = _of_dags(session, [*(DAG_PREFIX + p.name for p in all_of_them), *groups])
+
+    def of(pipeline: Pipeline) -> Scheduler:
+        own = states.get(DAG_PREFIX + pipeline.name, Scheduler())
+        group = states.get(f"{GROUP_PREFIX}{pipeline.group}", Scheduler())
+        return replace(own, paused=own.paused or group.paused)
+
+    return {pipeline.name: of(pipeline) for pipeline in all_of_them}
+
+
+def _of_dags(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:
     """The state of each DAG, by DAG id. It takes three queries for any number of DAGs."""
     of_all = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids))
     paused: dict[str, bool] = dict(session.execute(of_all).tuples().all())

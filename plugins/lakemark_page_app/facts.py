@@ -11,7 +11,6 @@ from include.control.sink_form import CHOICES
 from include.monitoring.health import Scheduler, SetAside, judge
 from include.monitoring.overview import Seen
 from include.participants.catalog import Catalog
-from include.pipeline_file.schedule import in_words
 from include.protocol.json_data import JsonObject
 from include.protocol.ledger_records import AttemptRecord
 from include.protocol.ranges import TopicPartition
@@ -45,7 +44,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "table": pipeline.target.table,
         "sinks": [*pipeline.sinks],
         "sink_choices": [*CHOICES] if pipeline.sinks else [],  # of what they get, in forms
-        "schedule": in_words(pipeline.schedule).replace("`", ""),  # it is written for Markdown
+        "schedule": pipeline.starts_in_words.replace("`", ""),  # it is written for Markdown
         "state": "loading" if loading else health.state,
         "why": health.why,
         "paused": scheduler.paused,

@@ -30,7 +30,7 @@ from include.control.backfill_preview import preview_lines
 from include.control.backfills import Backfills
 from include.control.coordinator import Coordinator
 from include.monitoring import data_look
-from include.monitoring.health import STATES, Scheduler
+from include.monitoring.health import STATES
 from include.monitoring.kept_states import kept_states
 from include.monitoring.overview import Overview, Seen
 from include.monitoring.sinks import facts_of
@@ -144,8 +144,8 @@ def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
     """All pipelines that the user may see, worst first."""
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
-    schedulers = airflow_state.schedulers(session, [DAG_PREFIX + s.pipeline.name for s in found])
-    told = [summary(s, schedulers.get(DAG_PREFIX + s.pipeline.name, Scheduler())) for s in found]
+    schedulers = airflow_state.schedulers(session, [s.pipeline for s in found])
+    told = [summary(s, schedulers[s.pipeline.name]) for s in found]
     # A broken file has no DAG. It is for those who could see its DAG, and Airflow's import errors.
     sees_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
     theirs = [e for e in _OVERVIEW.broken if reads(Path(e.file).stem, user)] if sees_errors else []
@@ -162,10 +162,9 @@ def pipeline(
 ) -> JsonObject:
     """One pipeline, from one snapshot: its summary, every partition's extent, generations, backfills, and the batches
     of the current generation below `before`, newest first."""
-    dag_id = DAG_PREFIX + found.pipeline.name
     pages, digest = _OVERVIEW.pages(found), found.digest
     partitions = sorted({*(found.extents or {}), *(digest.next_offsets if digest else {})})
-    return summary(found, airflow_state.schedulers(session, [dag_id]).get(dag_id, Scheduler())) | {
+    return summary(found, airflow_state.schedulers(session, [found.pipeline])[found.pipeline.name]) | {
         "records": dict(digest.sums.records) if digest else {},
         "partitions": [partition_facts(found, tp) for tp in partitions],
         "generations": pages.generations(),
