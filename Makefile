@@ -9,7 +9,7 @@ INSTALL := pip install --quiet --require-hashes --compile-bytecode
 WITHOUT_JVM := tests/pure tests/local
 IN_AIRFLOW := tests/installation
 WITH_JVM := tests/spark tests/faults tests/matrix
-AFTER_AIRFLOW := tests/upgrade
+OLDER_VERSIONS := tests/upgrade
 SHORT_SOAK := --rounds 4 --records-per-round 1000 --pipelines 2
 export PYTHONUNBUFFERED = 1
 
@@ -63,16 +63,15 @@ test-pure: setup-dev ## runs the tests that need no table, no JVM and no server 
 	@$(BIN)/pytest tests/pure
 
 test: setup-dev  ## runs all that CI runs (20 minutes on two cores)
-	@echo "the lints, the tests without a JVM, those in Airflow and a short soak run beside the others; what they say comes in one piece"
+	@echo "the lints, the tests without a JVM and those in Airflow run beside the others; what they say comes in one piece"
 	@{ $(MAKE) -s _test-beside > $(HOME_DIR)/beside.log 2>&1; code=$$?; cat $(HOME_DIR)/beside.log; exit $$code; } & beside=$$!; \
-	$(BIN)/pytest -m "not slow" --durations=30 $(WITH_JVM); code=$$?; \
+	$(BIN)/pytest -m "not slow" --durations=30 $(WITH_JVM) && $(BIN)/pytest -m "not slow" -q $(OLDER_VERSIONS) && \
+	$(BIN)/python -m tests.soak $(SHORT_SOAK); code=$$?; \
 	wait $$beside && exit $$code
 
 _test-beside: lint
 	@$(BIN)/pytest -m "not slow" -q $(WITHOUT_JVM)
 	@$(BIN)/pytest -m "not slow" -q $(IN_AIRFLOW)
-	@$(BIN)/pytest -m "not slow" -q $(AFTER_AIRFLOW)
-	@$(BIN)/python -m tests.soak $(SHORT_SOAK)
 
 test-all: lint   ## runs the slow tests, too, and those of `make test` on the newest Python of this machine
 	@$(BIN)/pytest

@@ -82,10 +82,14 @@ def _asked(inbox: str) -> Iterator[JsonObject]:
 
 @contextmanager
 def _variables(given: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
+    """Sets variables, and afterwards these alone as they were: a session that is opened meanwhile sets others."""
+    before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
