@@ -7,7 +7,7 @@ import tomllib
 
 from include.settings import PROJECT_ROOT
 
-PARTS = ("WITHOUT_JVM", "WITH_JVM", "IN_AIRFLOW", "AFTER_AIRFLOW")
+PARTS = ("WITHOUT_JVM", "WITH_JVM", "IN_AIRFLOW", "OLDER_VERSIONS")
 
 
 def test_the_parts_are_all_tests() -> None:
