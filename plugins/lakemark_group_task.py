@@ -10,27 +10,31 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow.sdk import AssetAlias, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DagResult, GetDag
 from airflow.sdk.types import RuntimeTaskInstanceProtocol
 from lakemark_metrics import of_job, of_lag_now  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX
 from lakemark_run_task import landed_by, tell_of_batches
-from lakemark_tasks import answer, classed, log_fact_of, own_run, this_task, this_try, work_on
+from lakemark_tasks import answer, classed, log_fact_of, own_run, this_task, this_try
+from structlog.contextvars import bound_contextvars
 
 from include.control.coordinator import Coordinator
 from include.jobs.drain import Drain, Ended
 from include.jobs.member_worker import MemberWorker
+from include.lake.lakes import verify_lives
 from include.pipeline_file import find_pipeline
 from include.pipeline_file.loading import groups_in
 from include.protocol.draining import Due, due_members
-from include.protocol.errors import LakemarkError
+from include.protocol.errors import LakemarkError, RetryableError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 from include.sources.logins import connection_variables
 
 log = logging.getLogger(__name__)
 _UNFINISHED = ["queued", "running"]
+_LANDED, _IDLE = "landed", "nothing new"
 
 
 class DrainTask(BaseOperator):
@@ -57,10 +61,10 @@ class DrainTask(BaseOperator):
         log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
         became: dict[str, str] = {}
         with classed():
+            verify_lives(settings.lake, settings.home)
             turns = [*self._admitted(context, settings, due, became)]
-            ended = [*self._drained(settings, turns)]
-        for one in ended:
-            became[one.member] = self._told(context, settings, one)
+            for one in [*self._drained(settings, turns)]:
+                became[one.member] = self._told(context, settings, one)
         if trouble := [f"{name}: {text}" for name, text in became.items() if text not in (_LANDED, _IDLE)]:
             answer("\n".join(trouble))
         return became
@@ -72,9 +76,10 @@ class DrainTask(BaseOperator):
         for one in due:
             if (why := _busy_elsewhere(context["ti"], one.name)) is not None:
                 became[one.name] = why
-            elif one.is_large or settings.has_cluster_drivers:
-                became[one.name] = f"{one.records:,} records wait, which is too much for a turn: {_ALONE}"
-                self._let_run_alone(context, one.name, became[one.name])
+            elif one.is_large:
+                became[one.name] = self._alone(context, one.name, f"{one.records:,} records are too many for a turn")
+            elif settings.has_cluster_drivers:
+                became[one.name] = self._alone(context, one.name, "its job is a driver on a cluster")
             else:
                 yield one
 
@@ -89,27 +94,32 @@ class DrainTask(BaseOperator):
         return drain.run(turns)
 
     def _told(self, context: Context, settings: Settings, ended: Ended) -> str:
-        """Tells of what a turn has landed, and passes on what it has not. Returns what became of the pipeline."""
-        name, error = ended.member, ended.error
+        """Tells of what a turn has landed, and passes on what it has not. Returns what became of the pipeline.
+
+        Raises:
+            RetryableError: the lake does not say what has landed. The task's next try tells of all of it.
+        """
+        name, landed, error = ended.member, 0, ended.error
         try:
             landed = self._tell_of_batches(context, settings, ended)
-        except LakemarkError as problem:
-            error = error or problem
-            landed = 0
-        if error is not None:
-            if error.evidence:
-                log.error("%s: evidence: %s", name, error.evidence)
-            log.error("%s: %s", name, error)
-            self._let_run_alone(context, name, str(error))
-            return f"{_ALONE}: {error}"
-        return _LANDED if landed else _IDLE
+        except RetryableError:
+            raise
+        except Exception as problem:  # whatever it is, the events of the others must be sent
+            log.exception("%s: the events of its batches could not be sent", name)
+            return self._alone(context, name, str(problem))
+        if error is None:
+            return _LANDED if landed else _IDLE
+        if error.evidence:
+            log.error("%s: evidence: %s", name, error.evidence)
+        log.error("%s: %s", name, error)
+        return self._alone(context, name, str(error))
 
     def _tell_of_batches(self, context: Context, settings: Settings, ended: Ended) -> int:
         is_first = context["ti"].try_number == 1
         if is_first and not ended.results:
             return 0
         pipeline = find_pipeline(ended.member, settings.pipelines, settings.environment)
-        with work_on(ended.member):
+        with bound_contextvars(pipeline=ended.member):
             coordinator = Coordinator(settings, pipeline)
             outcomes = [result for result in ended.results if result["pipeline"] == ended.member]
             settled = landed_by(coordinator, this_task(), outcomes, is_first)
@@ -117,12 +127,11 @@ class DrainTask(BaseOperator):
             of_lag_now(coordinator)
         return len(settled)
 
-    def _let_run_alone(self, context: Context, name: str, why: str) -> None:
-        log.info("%s: %s", name, _ALONE)
+    def _alone(self, context: Context, name: str, why: str) -> str:
+        """Starts a run of the pipeline's own DAG, and says so."""
         context["outlet_events"][self.alone].add(own_run(name), extra={"why": why[:500]})
-
-
-_LANDED, _IDLE, _ALONE = "landed", "nothing new", "goes on in a run of its own"
+        log.info("%s goes on in a run of its own", name)
+        return f"goes on in a run of its own: {why}"
 
 
 def _asked_for(context: Context) -> Mapping[str, int] | None:
@@ -138,7 +147,10 @@ def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:
     dag_id = f"{DAG_PREFIX}{name}"
     if ti.get_dr_count(dag_id, states=_UNFINISHED):
         return f"a run of {dag_id} goes on"
-    dag = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=dag_id))
+    try:
+        dag = task_runner.SUPERVISOR_COMMS.send(GetDag(dag_id=dag_id))
+    except AirflowRuntimeError:  # Airflow has not parsed a new pipeline's DAG yet
+        return None
     return f"{dag_id} is paused" if isinstance(dag, DagResult) and dag.is_paused else None
 
 
