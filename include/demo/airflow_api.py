@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Self
 
 import requests
@@ -29,6 +30,9 @@ class AirflowApi:
 
     def dag_exists(self, dag_id: str) -> bool:
         return any(dag["dag_id"] == dag_id for dag in self._get(f"/dags?dag_id_pattern={dag_id}")["dags"])
+
+    def parsed_at(self, dag_id: str) -> datetime:
+        return datetime.fromisoformat(self._get(f"/dags/{dag_id}")["last_parsed_time"])
 
     def import_errors(self) -> list[JsonObject]:
         return self._get("/importErrors")["import_errors"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
@@ -149,3 +150,15 @@ def told(installed: Installed, pipeline: Pipeline) -> list[int]:
 
 def planned(installed: Installed, pipeline: Pipeline) -> list[int]:
     return [record.batch.batch_id for record in installed.world.coordinator(pipeline).ledger.state().batches]
+
+
+def test_a_dag_that_is_unpaused_long_after_it_was_parsed_begins_to_wait_for_data(installed: Installed) -> None:
+    """Airflow starts its trigger when it parses the file, which nothing else would make it do for an hour."""
+    topic = installed.world.topic()
+    pipeline = installed.world.pipeline(topic, "late_riser", schedule=_EAGER)
+    dag_id = own_dag(installed, pipeline)
+    wait_until(lambda: datetime.now(UTC) - installed.api.parsed_at(dag_id) > timedelta(seconds=12), 120)
+    installed.api.unpause(dag_id)
+    send(installed, pipeline, 20, 1)
+    wait_until(lambda: is_right(installed, pipeline), 90)
+    installed.api.set_paused(dag_id, True)
