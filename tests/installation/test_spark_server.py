@@ -38,10 +38,12 @@ def test_a_server_that_holds_too_much_makes_way_for_a_fresh_one_and_batches_go_o
         first = stack.service_pid("spark")
         world = world_in(tmp_path / "world", stack)
         pipeline = world.pipeline(world.topic())
-        for seq in range(4):
+        for seq in range(2):
             world.produce(pipeline.source.topics[0], changes(range(50), seq))
             assert world.lakemark("run", pipeline.name).returncode == 0
         assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
+        with world.session() as spark:  # something that takes memory
+            assert spark.range(3_000_000).selectExpr("id", "uuid() AS text").cache().count() == 3_000_000
         wait_until(lambda: stack.service_pid("spark") not in (None, first), 120)
         assert "ends, for a fresh server to take its place: it holds" in (stack.settings.logs / "spark.log").read_text()
         stack.wait_for("spark", print)
