@@ -133,11 +133,7 @@ class PipelineBundle(BaseDagBundle):
 
 def _changes_in(folder: Path) -> Mapping[str, int]:
     """When each pipeline file was changed, by its name. Raises TerminalError: there is no such folder."""
-    if not folder.is_dir():
-        pipeline_files(folder)
-    with os.scandir(folder) as entries:  # it is looked at every few seconds, and may hold hundreds
-        names = [entry.name for entry in entries if entry.name.endswith((".yaml", ".yml"))]
-    return {name: changed_at(folder / name) for name in sorted(names)}
+    return {path.name: changed_at(path) for path in pipeline_files(folder)}
 
 
 def dag_files(folder: Path, times: Mapping[str, int]) -> Mapping[str, DagFile]:

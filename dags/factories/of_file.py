@@ -47,11 +47,12 @@ def dags_of_all() -> dict[str, DAG]:
     settings, dag_id = Settings.from_environment(), get_parsing_context().dag_id
     if dag_id is not None and dag_id.startswith(GROUP_PREFIX):
         return dags_of_group(dag_id.removeprefix(GROUP_PREFIX))
-    of_groups = [] if dag_id else [dags_of_group(name) for name in groups_in(settings.pipelines)]
     name = dag_id.removeprefix(DAG_PREFIX).partition("__")[0] if dag_id else "*"
     valid, _ = load_pipelines(settings.pipelines, settings.environment, name)
-    of_pipelines = {dag.dag_id: dag for pipeline in valid for dag in _dags_of(pipeline, settings)}
-    return {**of_pipelines, **{dag_id: dag for made in of_groups for dag_id, dag in made.items()}}
+    made = [dag for pipeline in valid for dag in _dags_of(pipeline, settings)]
+    if not dag_id:
+        made += [groups.build(group, members) for group, members in groups_in(settings.pipelines).items()]
+    return {dag.dag_id: dag for dag in made}
 
 
 def dags_of_group(name: str) -> dict[str, DAG]:

@@ -169,8 +169,9 @@ class Stack:
 
     def services(self, parts: Sequence[str] = PARTS) -> list[Service]:
         airflow = str(Path(sys.executable).parent / "airflow")
-        of_airflow = self.airflow.environment(self.settings.environment) if "airflow" in parts else {}
-        environment = {**self.addresses(parts), **of_airflow} if of_airflow else {}
+        environment: dict[str, str] = {}
+        if "airflow" in parts:
+            environment = {**self.addresses(parts), **self.airflow.environment(self.settings.environment)}
         # `airflow standalone` would start the same four, but its log servers listen on every interface. With the local
         # executor the UI reads task logs from the disk, and needs no log server.
         services = {

@@ -123,11 +123,12 @@ class Drain:
             self._idle.append(turn.worker)
         else:
             turn.worker.end()
+        error = None
         try:
-            results = turn.report.results(ending)
-        except LakemarkError as error:
-            return Ended(member, turn.report.so_far, error)
-        return Ended(member, results, None)
+            turn.report.results(ending)
+        except LakemarkError as failure:
+            error = failure
+        return Ended(member, turn.report.so_far, error)
 
     def _too_late(self, member: str) -> Ended:
         turn = self._turns.pop(member)

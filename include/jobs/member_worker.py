@@ -47,7 +47,7 @@ class MemberWorker:
     def logged(self) -> list[str]:
         """The lines that it has logged since the last call."""
         assert self._process.stdout is not None
-        new = self._process.stdout.read(_READ_BYTES) if not self._process.stdout.closed else b""
+        new = self._process.stdout.read(_READ_BYTES)
         *lines, self._rest = (self._rest + (new or b"")).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 

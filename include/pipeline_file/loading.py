@@ -105,21 +105,23 @@ def load_pipelines(
     others = clashing(folder)
     for path in pipeline_files(folder, name):
         try:
-            pipelines.append(_load_apart(path, environment, others))
+            pipelines.append(load_apart(path, environment, others))
         except PipelineFileError as error:
             errors.append(error)
     return pipelines, errors
 
 
-def load_apart(path: Path, environment: Mapping[str, str]) -> Pipeline:
-    """Reads and checks one file. Raises PipelineFileError: it is not valid, or its tables are not apart from another
-    pipeline's."""
-    return _load_apart(path, environment, clashing(path.parent))
+def load_apart(path: Path, environment: Mapping[str, str], others: Mapping[str, set[str]] | None = None) -> Pipeline:
+    """Reads and checks one file.
 
+    Args:
+        others: what is `clashing` in its folder, if the caller knows.
 
-def _load_apart(path: Path, environment: Mapping[str, str], others: Mapping[str, set[str]]) -> Pipeline:
+    Raises:
+        PipelineFileError: it is not valid, or its tables are not apart from another pipeline's.
+    """
     pipeline = load_pipeline(path, environment)
-    _verify_apart(pipeline, path, others, environment)
+    _verify_apart(pipeline, path, clashing(path.parent) if others is None else others, environment)
     return pipeline
 
 
@@ -189,8 +191,9 @@ def _skimmed(path: Path, changed_at: int) -> _Skim:
         return _Skim()
     if not isinstance(data, dict):
         return _Skim()
-    group = str(data.get("group")).strip() if isinstance(data.get("group"), str) else ""
-    return _Skim(tuple(places_in(data)), group if re.fullmatch(NAME, group) else None)
+    group = data.get("group")
+    name = group.strip() if isinstance(group, str) else ""
+    return _Skim(tuple(places_in(data)), name if re.fullmatch(NAME, name) else None)
 
 
 def _verify_apart(

@@ -36,13 +36,7 @@ class KafkaSource:
         self._source = source
         # Errors that the client reports on the side, such as a refused login. The call itself only times out.
         self._said: deque[KafkaError] = deque(maxlen=10)
-        options: JsonObject = {  # confluent-kafka's own type for them leaves out callbacks
-            **librdkafka_options(source),
-            "socket.timeout.ms": int(TIMEOUT_SECONDS * 1000),
-            "log_level": 2,
-            "error_cb": self._said.append,
-        }
-        self._admin = AdminClient(options)
+        self._admin = admin_client(source, self._said, TIMEOUT_SECONDS)
 
     def extent(self) -> SourceExtent:
         """What Kafka holds of the topics now. Ends are last stable offsets (KIP-98): beyond them nothing is decided.
@@ -65,7 +59,7 @@ class KafkaSource:
         return SourceExtent(
             cluster_id=cluster_id,
             topic_ids={name: str(topic.topic_id) for name, topic in described.items()},
-            partitions=_extents(firsts, ends),
+            partitions=extents(firsts, ends),
         )
 
     def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TP, PartitionExtent]:
@@ -83,7 +77,7 @@ class KafkaSource:
         except KafkaException as error:
             self._admin.poll(0.1)
             raise kafka_error(error, self._source, self._said) from error
-        return _extents(firsts, ends)
+        return extents(firsts, ends)
 
     def topics(self, source: Source, timeout_seconds: float) -> list[str]:
         """The topics of a source at these brokers: those that its file names or that match its pattern.
@@ -136,6 +130,17 @@ def verify_answers(source: Source, seconds: float) -> None:
         raise kafka_error(cause, source, said, seconds) from error
 
 
+def admin_client(source: Source, said: deque[KafkaError], timeout_seconds: float) -> AdminClient:
+    """A client of a source's brokers. Args: said: gets the errors that it reports on the side."""
+    options: JsonObject = {  # confluent-kafka's own type for them leaves out callbacks
+        **librdkafka_options(source),
+        "socket.timeout.ms": int(timeout_seconds * 1000),
+        "log_level": 2,
+        "error_cb": said.append,
+    }
+    return AdminClient(options)
+
+
 def no_topic_matches(source: Source) -> TerminalError:
     return TerminalError(
         what="no topic matches the pattern",
@@ -168,13 +173,17 @@ def _firsts_and_ends(
     admin: AdminClient, described: Mapping[str, TopicDescription], timeout_seconds: float
 ) -> tuple[dict[TP, int], dict[TP, int]]:
     """The first and the end offsets of all partitions; both requests run at the same time."""
-    partitions = [TopicPartition(name, p.id) for name, topic in described.items() for p in topic.partitions]
+    partitions = partitions_of(described.values())
     both = [asked(admin, partitions, spec, timeout_seconds) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
     firsts, ends = map(_answered, both)
     return firsts, ends
 
 
-def _extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
+def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
+
+
+def extents(firsts: Mapping[TP, int], ends: Mapping[TP, int]) -> dict[TP, PartitionExtent]:
     """What Kafka holds of every partition. Retention may move a partition's start beyond the end that was read a moment
     before. Then the partition is empty."""
     return {tp: PartitionExtent(first, max(first, ends[tp])) for tp, first in firsts.items()}

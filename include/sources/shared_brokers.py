@@ -11,15 +11,23 @@ import time
 from collections import deque
 from collections.abc import Hashable, Iterable
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from include.pipeline_file import Source
 from include.protocol.errors import TerminalError
-from include.protocol.planning import PartitionExtent, SourceExtent
+from include.protocol.planning import SourceExtent
 from include.protocol.ranges import TopicPartition as TP
-from include.sources.kafka import ClientKey, asked, client_key, kafka_error, no_topic_matches
-from include.sources.kafka_options import librdkafka_options
+from include.sources.kafka import (
+    ClientKey,
+    admin_client,
+    asked,
+    client_key,
+    extents,
+    kafka_error,
+    no_topic_matches,
+    partitions_of,
+)
 
 ENDS_SECONDS = 0.9  # that an answer about ends counts
 TOPICS_SECONDS = 30.0  # that an answer about topics and first offsets counts
@@ -41,7 +49,9 @@ class SharedBrokers:
             RetryableError: Kafka does not answer. TerminalError: a topic does not exist, or none matches the pattern.
         """
         with self._lock:
-            cluster = self._clusters.setdefault(client_key(source), _Cluster(source))
+            cluster = self._clusters.get(key := client_key(source))
+            if cluster is None:
+                cluster = self._clusters[key] = _Cluster(source)
         try:
             with cluster.lock:
                 return cluster.extent(source, time.monotonic())
@@ -86,13 +96,7 @@ class _Cluster:
     def _client(self) -> AdminClient:
         if self._admin is None:
             self.said.clear()
-            options = {
-                **librdkafka_options(self._any_source),
-                "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000),
-                "log_level": 2,
-                "error_cb": self.said.append,
-            }
-            self._admin = AdminClient(options)
+            self._admin = admin_client(self._any_source, self.said, _TIMEOUT_SECONDS)
             self._id = self._admin.describe_cluster(request_timeout=_TIMEOUT_SECONDS).result().cluster_id or ""
         return self._admin
 
@@ -125,18 +129,17 @@ class _Cluster:
                 self._topics[name] = described[-1]
             except KafkaException as error:  # of this topic
                 self._topics[name] = error
-        partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
-        if partitions:
-            self._firsts |= self._offsets(partitions, OffsetSpec.earliest())
+        self._firsts |= self._offsets(described, OffsetSpec.earliest())
 
     def _ask_for_ends(self) -> None:
         described = (topic for topic in self._topics.values() if isinstance(topic, TopicDescription))
-        partitions = [TopicPartition(topic.name, p.id) for topic in described for p in topic.partitions]
-        if partitions:
-            self._ends = self._offsets(partitions, OffsetSpec.latest())
+        self._ends = self._offsets(described, OffsetSpec.latest())
 
-    def _offsets(self, partitions: list[TopicPartition], which: OffsetSpec) -> dict[TP, int]:
+    def _offsets(self, described: Iterable[TopicDescription], which: OffsetSpec) -> dict[TP, int]:
         found: dict[TP, int] = {}
+        partitions = partitions_of(described)
+        if not partitions:
+            return found
         for tp, future in asked(self._client(), partitions, which, _TIMEOUT_SECONDS).items():
             try:
                 found[TP(tp.topic, tp.partition)] = future.result().offset
@@ -151,9 +154,9 @@ class _Cluster:
             if isinstance(topic, KafkaException):
                 raise topic
             topics[name] = topic
-        held = [TP(name, partition.id) for name, topic in topics.items() for partition in topic.partitions]
+        held = [TP(tp.topic, tp.partition) for tp in partitions_of(topics.values())]
         return SourceExtent(
             cluster_id=self._id,
             topic_ids={name: str(topic.topic_id) for name, topic in topics.items()},
-            partitions={tp: PartitionExtent(self._firsts[tp], max(self._firsts[tp], self._ends[tp])) for tp in held},
+            partitions=extents({tp: self._firsts[tp] for tp in held}, self._ends),
         )
