@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from include.control.group_lookout import GroupLookout
-from include.control.lag import Lookout
-from include.pipeline_file import find_pipeline
+from include.control.pipeline_watch import PipelineWatch
 from include.protocol.data_watch import DataWatch, StartRun
-from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
-TROUBLE_SECONDS = 10.0  # until the next look if Kafka does not answer
 
 
 class OnGroup(BaseEventTrigger):
@@ -46,7 +42,6 @@ class OnGroup(BaseEventTrigger):
                     yield TriggerEvent({name: start.records for name, start in starts.items()})
             except Exception:  # if this loop ended, it would never start a run again
                 log.exception("group %s: a look failed", self.group)
-                await asyncio.sleep(TROUBLE_SECONDS)
             await asyncio.sleep(lookout.pause)
 
 
@@ -66,25 +61,12 @@ class OnData(BaseEventTrigger):
         return f"{__name__}.{type(self).__name__}", {name: getattr(self, name) for name in arguments}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        settings = Settings.from_environment()
-        watch, lookout = DataWatch(self.records, self.seconds), None
+        watch = PipelineWatch(Settings.from_environment(), self.pipeline, DataWatch(self.records, self.seconds))
         while True:
-            pause = LOOK_SECONDS
-            try:
-                if lookout is None:
-                    pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
-                    lookout = Lookout(settings, pipeline)
-                start = watch.look(time.monotonic(), await asyncio.to_thread(lookout.look))
-                if start is not None:
-                    log.info("%s: %s", self.pipeline, start)
-                    yield TriggerEvent(_told(self.pipeline, start))
-            except LakemarkError as error:
-                log.warning("%s: %s", self.pipeline, error)
-                pause = TROUBLE_SECONDS
-            except Exception:  # if this loop ended, it would never start a run again
-                log.exception("%s: a look failed", self.pipeline)
-                pause = TROUBLE_SECONDS
-            await asyncio.sleep(pause)
+            start = await asyncio.to_thread(watch.look)
+            if start is not None:
+                yield TriggerEvent(_told(self.pipeline, start))
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _told(pipeline: str, start: StartRun) -> JsonObject:

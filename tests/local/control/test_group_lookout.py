@@ -1,0 +1,72 @@
+"""The watch over a group: which pipelines are due, whatever is wrong with the others. No Kafka: it is made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from include.control.group_lookout import GroupLookout
+from include.pipeline_file import Source
+from include.protocol.errors import RetryableError
+from include.protocol.planning import SourceExtent
+from include.settings import Settings
+from include.sources.shared_brokers import SharedBrokers
+from tests.support.batches import source
+
+
+@pytest.fixture
+def lookout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GroupLookout:
+    """Every topic has ten records, but that of `ill`, whose brokers do not answer."""
+    for module, name in (("group_lookout", "_FILES_SECONDS"), ("pipeline_watch", "TROUBLE_SECONDS")):
+        monkeypatch.setattr(f"include.control.{module}.{name}", -1.0)
+
+    def extent(self: SharedBrokers, asked: Source) -> SourceExtent:
+        if asked.topics == ("ill",):
+            raise RetryableError(what="w", where="x", expected="y", found="z", action="wait")
+        return source({("t", 0): (0, 10)})
+
+    monkeypatch.setattr(SharedBrokers, "extent", extent)
+    (tmp_path / "pipelines").mkdir()
+    settings = {"LAKEMARK_HOME": str(tmp_path / "home"), "LAKEMARK_PIPELINES": str(tmp_path / "pipelines")}
+    return GroupLookout(Settings.from_environment(settings), "g")
+
+
+def member(lookout: GroupLookout, name: str, table: str | None = None, group: str | None = "g") -> None:
+    data = {
+        "name": name,
+        "schedule": "continuous",
+        "group": group,
+        "source": {"bootstrap_servers": "127.0.0.1:1", "topics": [name], "schema": "id BIGINT"},
+        "change": {"keys": ["id"]},
+        "target": {"table": table or f"lake://silver/{name}"},
+    }
+    (lookout.settings.pipelines / f"{name}.yaml").write_text(yaml.safe_dump(data))
+
+
+def test_those_that_are_due_are_named_whatever_is_wrong_with_another(lookout: GroupLookout) -> None:
+    for name in ("well", "ill"):
+        member(lookout, name)
+    member(lookout, "elsewhere", group=None)
+    assert lookout.look().keys() == {"well"}
+    assert lookout.look() == {}  # its run has been asked for
+
+
+def test_files_come_change_and_go(lookout: GroupLookout) -> None:
+    member(lookout, "one")
+    assert lookout.look().keys() == {"one"}
+    member(lookout, "two")
+    assert lookout.look().keys() == {"two"}
+    (lookout.settings.pipelines / "one.yaml").unlink()
+    member(lookout, "two", table="lake://silver/other")
+    assert lookout.look().keys() == {"two"}  # another file: it is watched anew
+
+
+def test_a_file_that_another_one_makes_valid_is_watched(lookout: GroupLookout) -> None:
+    """Its own file does not change."""
+    member(lookout, "first", table="lake://silver/shared")
+    member(lookout, "second", table="lake://silver/shared")
+    assert lookout.look() == {}
+    member(lookout, "second")
+    assert lookout.look().keys() == {"first", "second"}
