@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, TextIO
 
 from include.jobs.ending import end_with_parent
 from include.lake.stores import connect_anew
@@ -33,6 +33,7 @@ _USED_BY_JOBS = (  # what a job imports when it gets there
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 # Threads that a fork may leave behind: the allocator starts its own again.
 _HARMLESS = {"jemalloc_bg_thd"}
+_PARENTS_STREAMS: list[TextIO] = []  # of a forked job's parent
 
 
 class ForkedJob:
@@ -138,6 +139,9 @@ def _be_job(
 def _begin_anew(arguments: Sequence[str], environment: Mapping[str, str], output: int, folder: Path) -> None:
     """Makes the state of the process what it is in one that was started by itself."""
     _name(arguments)  # before the environment changes: its place in memory is where the name goes
+    # The parent's streams own these descriptors, and would close them when nothing refers to them any more. The next
+    # file would get such a number: the journal, into which the job would log then.
+    _PARENTS_STREAMS.extend((sys.stdin, sys.stdout, sys.stderr))
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(output, 1)

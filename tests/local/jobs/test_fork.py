@@ -55,6 +55,7 @@ def test_a_forked_job_reports_as_a_started_one_does(tmp_path: Path) -> None:
         """
 logging.basicConfig(filename=sys.argv[3], force=True, level=logging.DEBUG)  # the parent's own log
 os.environ["LAKEMARK_TEST_OF_THE_PARENT"] = "1"
+sys.stdout, sys.stderr = (os.fdopen(fd, "w", buffering=1) for fd in (1, 2))  # as Airflow's task has them
 job = fork_job(json.loads(sys.argv[1]), json.loads(sys.argv[2]), Path("/"))
 said = b"".join(iter(lambda: job.stdout.read(1 << 16), b""))
 code = job.wait()
