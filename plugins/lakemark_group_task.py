@@ -14,13 +14,12 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DagResult, GetDag
 from airflow.sdk.types import RuntimeTaskInstanceProtocol
-from lakemark_metrics import of_job, of_lag_now  # in plugins/, which Airflow puts on the path
+from lakemark_metrics import of_job  # in plugins/, which Airflow puts on the path
 from lakemark_names import DAG_PREFIX
-from lakemark_run_task import landed_by, tell_of_batches
-from lakemark_tasks import answer, classed, log_fact_of, own_run, this_task, this_try
+from lakemark_run_task import tell_of_landed
+from lakemark_tasks import answer, classed, log_fact_of, own_run, this_try
 from structlog.contextvars import bound_contextvars
 
-from include.control.coordinator import Coordinator
 from include.jobs.drain import Drain, Ended
 from include.jobs.member_worker import MemberWorker
 from include.lake.lakes import verify_lives
@@ -115,17 +114,11 @@ class DrainTask(BaseOperator):
         return self._alone(context, name, str(error))
 
     def _tell_of_batches(self, context: Context, settings: Settings, ended: Ended) -> int:
-        is_first = context["ti"].try_number == 1
-        if is_first and not ended.results:
+        if context["ti"].try_number == 1 and not ended.results:
             return 0
-        pipeline = find_pipeline(ended.member, settings.pipelines, settings.environment)
+        outcomes = [result for result in ended.results if result["pipeline"] == ended.member]
         with bound_contextvars(pipeline=ended.member):
-            coordinator = Coordinator(settings, pipeline)
-            outcomes = [result for result in ended.results if result["pipeline"] == ended.member]
-            settled = landed_by(coordinator, this_task(), outcomes, is_first)
-            tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
-            of_lag_now(coordinator)
-        return len(settled)
+            return len(tell_of_landed(settings, ended.member, outcomes=outcomes, context=context, batches=self.batches))
 
     def _alone(self, context: Context, name: str, why: str) -> str:
         """Starts a run of the pipeline's own DAG, and says so."""

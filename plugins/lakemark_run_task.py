@@ -44,14 +44,26 @@ class RunTask(MergeTask):
         return self._told(context, super().ended(context, job, event))
 
     def _told(self, context: Context, outcomes: list[JsonObject]) -> list[JsonObject]:
-        settings = Settings.from_environment()
-        pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
         with work_on(self.pipeline):
-            coordinator, is_first = Coordinator(settings, pipeline), context["ti"].try_number == 1
-            settled = landed_by(coordinator, this_task(), outcomes, is_first)
-            events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][self.batches])
-        lakemark_metrics.of_lag_now(coordinator)
-        return events
+            return tell_of_landed(
+                Settings.from_environment(), self.pipeline, outcomes=outcomes, context=context, batches=self.batches
+            )
+
+
+def tell_of_landed(
+    settings: Settings, name: str, outcomes: list[JsonObject], context: Context, batches: AssetAlias
+) -> list[JsonObject]:
+    """Tells of all that this task has landed of a pipeline, also in its earlier tries. Returns the events.
+
+    Args:
+        outcomes: of the batches that this try has run. batches: the alias through which it sends an event for each.
+    """
+    pipeline = find_pipeline(name, settings.pipelines, settings.environment)
+    coordinator, is_first = Coordinator(settings, pipeline), context["ti"].try_number == 1
+    settled = landed_by(coordinator, this_task(), outcomes, is_first)
+    events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][batches])
+    lakemark_metrics.of_lag_now(coordinator)
+    return events
 
 
 def tell_of_batches(
