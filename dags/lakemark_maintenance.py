@@ -12,7 +12,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, get_current_context, task
 from lakemark_names import MAINTENANCE_DAG, TAG
-from lakemark_tasks import ON_SPARK, TASKS, work_on  # in plugins/, which Airflow puts on the path
+from lakemark_tasks import ON_SPARK, TASKS, this_try, work_on  # in plugins/, which Airflow puts on the path
 
 from include.jobs.report import maintenance_lines, told
 from include.jobs.runner import run_maintenance
@@ -50,7 +50,9 @@ def build(settings: Settings) -> DAG:
         def maintain(name: str) -> JsonObject:
             get_current_context()["pipeline"] = name
             with work_on(name):
-                return run_maintenance(settings, name, lambda fact: log.info("%s", told(fact)), log.info)
+                return run_maintenance(
+                    settings, name, this_try(), listen=lambda fact: log.info("%s", told(fact)), log=log.info
+                )
 
         @task(trigger_rule="all_done", doc_md="Reports what the whole run has gained.")
         def report(found: Iterable[JsonObject]) -> None:

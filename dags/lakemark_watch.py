@@ -1,14 +1,14 @@
 """The DAG `lakemark_watch`: every minute it checks whether a table or a sink has become stale, or fresh again, and says
-so once.
+so once. Every hour it also checks whether maintenance is overdue.
 
-`stale_after_minutes` in the pipeline file, or in a sink's section, says when it is, and `LAKEMARK_ALERTS` says whom to
-tell. The DAG needs no Spark. It has no schedule if nothing can become stale.
+`stale_after_minutes` in the pipeline file, or in a sink's section, and `LAKEMARK_MAINTENANCE_OVERDUE_HOURS` say when it
+is, and `LAKEMARK_ALERTS` says whom to tell. The DAG needs no Spark. It has only the schedule that it needs.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -20,12 +20,13 @@ from lakemark_bundle import is_configured
 from lakemark_names import TAG, WATCH_DAG
 
 from include.monitoring.alerts import staleness_alerts
-from include.monitoring.staleness import look, look_at_sink
+from include.monitoring.staleness import look, look_at_maintenance, look_at_sink
 from include.pipeline_file import Pipeline, load_pipelines
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
 log = logging.getLogger(__name__)
+_HOURLY = "0 * * * *"
 REMEMBERED = "lakemark_stale"  # the variable that remembers what was told already
 
 
@@ -34,9 +35,9 @@ def build(settings: Settings) -> DAG:
     watched = any(pipeline.stale_after_minutes is not None or _watched(pipeline) for pipeline in found)
     with DAG(
         dag_id=WATCH_DAG,
-        description="Sends an alert when a table or a sink becomes stale, and when it is fresh again.",
+        description="Sends an alert when a table, a sink or its maintenance becomes stale, and when it is fresh again.",
         doc_md=__doc__,
-        schedule="* * * * *" if watched else None,
+        schedule="* * * * *" if watched else _HOURLY if settings.maintenance_overdue_hours is not None else None,
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,
@@ -46,11 +47,12 @@ def build(settings: Settings) -> DAG:
 
         @task
         def stale() -> dict[str, str]:
-            """The reason for each pipeline, and for each sink (NAME, sink SINK), that is stale."""
+            """The reason for each that is stale: NAME; NAME, sink SINK; NAME, maintenance."""
             before: dict[str, str] = Variable.get(REMEMBERED, default={}, deserialize_json=True)
             now: dict[str, str] = {}
+            is_hourly = _is_hourly(get_current_context()["logical_date"])
             for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
-                for name, look_at in looks(settings, pipeline).items():
+                for name, look_at in looks(settings, pipeline, before, is_hourly=is_hourly).items():
                     try:
                         why = look_at()
                     except LakemarkError as error:  # not known now, so it stays as it was
@@ -69,9 +71,19 @@ def build(settings: Settings) -> DAG:
     return dag
 
 
-def looks(settings: Settings, pipeline: Pipeline) -> dict[str, Callable[[], str | None]]:
-    """What can become stale, and what says whether it is."""
+def _is_hourly(due_at: datetime | None) -> bool:
+    """Whether the run, which was due then, is the one of the hour. One by hand, without a time of its own, is, too."""
+    return due_at is None or due_at.minute == 0
+
+
+def looks(
+    settings: Settings, pipeline: Pipeline, before: Mapping[str, str], *, is_hourly: bool
+) -> dict[str, Callable[[], str | None]]:
+    """What can become stale, and what says whether it is. Args: before: what was stale at the last check, and why."""
     found: dict[str, Callable[[], str | None]] = {}
+    for half in pipeline.halves if settings.maintenance_overdue_hours is not None else ():
+        name = f"{half.name}, maintenance"
+        found[name] = partial(look_at_maintenance, settings, half) if is_hourly else partial(before.get, name)
     for sink in _watched(pipeline):
         found[f"{pipeline.name}, sink {sink}"] = partial(look_at_sink, settings, pipeline, sink)
     if pipeline.stale_after_minutes is not None:

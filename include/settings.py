@@ -57,6 +57,7 @@ class Settings:
     spark_pool_slots: int  # Spark jobs at once: the size of Airflow's pool when it is made
     alerts: Path | None  # file that says who gets alerts about failures and stale tables; None: nobody
     maintenance_schedule: str | None  # cron expression of the maintenance DAG; None: by hand
+    maintenance_overdue_hours: int | None  # since it last ended for a pipeline; None: nobody is told
     data_docs: str | None  # where Airflow publishes Data Docs: a folder or s3://BUCKET/PREFIX; None: it does not
     data_docs_url: str | None  # where people read them; None: tasks link to the Lakemark page instead
     data_docs_schedule: str | None  # cron expression of the DAG that publishes them; None: by hand
@@ -76,6 +77,7 @@ class Settings:
         master = env.get("LAKEMARK_SPARK_MASTER") or None
         runner = _runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote)
         deploy_mode = env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client"
+        overdue = "LAKEMARK_MAINTENANCE_OVERDUE_HOURS"
         in_cluster = (runner, deploy_mode) == ("spark-submit", "cluster")
         return cls(
             home=home,
@@ -103,6 +105,7 @@ class Settings:
             spark_pool_slots=_number(env, "LAKEMARK_SPARK_POOL_SLOTS", default=2, least=1),
             alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,
             maintenance_schedule=env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None,
+            maintenance_overdue_hours=_number(env, overdue, default=72, least=1) if env.get(overdue) != "" else None,
             data_docs=env.get("LAKEMARK_DATA_DOCS") or None,
             data_docs_url=(env.get("LAKEMARK_DATA_DOCS_URL") or "").rstrip("/") or None,
             data_docs_schedule=env.get("LAKEMARK_DATA_DOCS_SCHEDULE", "0 * * * *") or None,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Self
 
-from airflow.sdk import AssetAlias, BaseOperator, Context
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DagResult, GetDag
@@ -34,14 +36,15 @@ from include.sources.logins import connection_variables
 log = logging.getLogger(__name__)
 _UNFINISHED = ["queued", "running"]
 _LANDED, _IDLE = "landed", "nothing new"
+_TAKEN = "taken_until"  # the key in the asset's store
 
 
 class DrainTask(BaseOperator):
     """Serves a group. Safe to clear at any time: each turn goes on where the one before it was killed.
 
     Args:
-        batches: the alias through which it sends an event of its target for every batch. alone: through which it starts
-            runs of pipelines' own DAGs.
+        waits: the asset whose events say which pipelines are due. batches: the alias through which it sends an event of
+            its target for every batch. alone: through which it starts runs of pipelines' own DAGs.
 
     Returns:
         What became of each pipeline, by name.
@@ -49,14 +52,17 @@ class DrainTask(BaseOperator):
 
     ui_color = "#e3f0ec"
 
-    def __init__(self, *, group: str, batches: AssetAlias, alone: AssetAlias, **arguments: object) -> None:
-        super().__init__(outlets=[batches, alone], **arguments)
-        self.group, self.batches, self.alone = group, batches, alone
+    def __init__(
+        self, *, group: str, waits: Asset, batches: AssetAlias, alone: AssetAlias, **arguments: object
+    ) -> None:
+        super().__init__(inlets=[waits], outlets=[batches, alone], **arguments)
+        self.group, self.waits, self.batches, self.alone = group, waits, batches, alone
 
     def execute(self, context: Context) -> dict[str, str]:
         settings = Settings.from_environment()
         members = groups_in(settings.pipelines).get(self.group, [])
-        due = due_members(members, _asked_for(context))
+        asked = Asked.of(context, self.waits)
+        due = due_members(members, asked.records)
         log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
         became: dict[str, str] = {}
         with classed():
@@ -64,6 +70,7 @@ class DrainTask(BaseOperator):
             turns = [*self._admitted(context, settings, due, became)]
             for one in [*self._drained(settings, turns)]:
                 became[one.member] = self._told(context, settings, one)
+            asked.is_done(context, self.waits)
         if trouble := [f"{name}: {text}" for name, text in became.items() if text not in (_LANDED, _IDLE)]:
             answer("\n".join(trouble))
         return became
@@ -127,12 +134,34 @@ class DrainTask(BaseOperator):
         return f"goes on in a run of its own: {why}"
 
 
-def _asked_for(context: Context) -> Mapping[str, int] | None:
-    """The pipelines that the run was started for, with their waiting records; None: a person has started it."""
-    events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
-    if not events:
-        return None
-    return {name: records for event in events for name, records in event.extra["payload"].items()}
+class Asked(NamedTuple):
+    """Whom a run is asked to serve.
+
+    Airflow gives a run the events until the first one after the run before. Those that came later, while that run was
+    active, it gives to the run after this one, if there ever is one. So a run takes all that no run has taken yet, and
+    the asset's store says up to where they were taken.
+    """
+
+    records: Mapping[str, int] | None  # that wait, by pipeline; None: a person has started the run, for all
+    until: datetime | None = None  # of the newest event; None: there is none
+
+    @classmethod
+    def of(cls, context: Context, waits: Asset) -> Self:
+        if context["dag_run"].run_type != "asset_triggered":
+            return cls(None)
+        given = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
+        taken = context["asset_state_store"][waits].get(_TAKEN)
+        since = datetime.fromisoformat(taken) if taken else min((e.timestamp for e in given), default=None)
+        newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
+        newer = [event for event in newer if not taken or event.timestamp > since]
+        again = given if context["ti"].try_number > 1 else []  # what its earlier tries were asked for
+        records = {name: n for event in (*again, *newer) for name, n in event.extra["payload"].items()}
+        return cls(records, max((event.timestamp for event in newer), default=None))
+
+    def is_done(self, context: Context, waits: Asset) -> None:
+        """Its events are taken."""
+        if self.until is not None:
+            context["asset_state_store"][waits].set(_TAKEN, self.until.isoformat())
 
 
 def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:

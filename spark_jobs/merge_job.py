@@ -76,8 +76,9 @@ def _do(options: argparse.Namespace, settings: Settings, say: SayFact) -> int:
             with _session(settings, options) as spark:
                 promote(spark, settings, pipeline, number=options.promote, started_by=options.started_by)
         elif options.maintain:
-            with _session(settings, options) as spark:
-                say({"result": Maintenance(spark, settings, pipeline, say).run()})
+            with closing(SharedSession(lambda: _session(settings, options))) as session:
+                maintenance = Maintenance(session.get, settings, pipeline, started_by=options.started_by, say=say)
+                say({"result": maintenance.run()})
         elif options.query is not None:
             with _session(settings, options) as spark:
                 say({"result": {"rows": answer_fresh(spark, settings, pipeline, options.query)}})
@@ -135,7 +136,15 @@ def _batches(settings: Settings, pipeline: Pipeline, options: argparse.Namespace
 
 
 def _session(settings: Settings, options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
-    return open_session(settings, options.remote, options.master, options.submitted)
+    return open_session(
+        settings, options.remote, options.master, options.submitted, in_background=not _is_live(options)
+    )
+
+
+def _is_live(options: argparse.Namespace) -> bool:
+    """Whether it runs batches that readers wait for. All else is work in the background, also chunks of backfills."""
+    runs_batches = options.until_caught_up or options.whole_run or options.members is not None
+    return runs_batches or (options.batch is not None and options.generation >= FIRST_GENERATION)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

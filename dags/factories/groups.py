@@ -18,14 +18,14 @@ from lakemark_tasks import ON_SPARK, TASKS
 
 def build(name: str, members: Sequence[str]) -> DAG:
     """Args: members: the names of the group's pipelines."""
-    waits = f"group {name}: data waits"
-    watcher = AssetWatcher(waits, lakemark_on_data.OnGroup(name))
+    title, uri = f"group {name}: data waits", f"lakemark-waiting://group/{name}"
+    waits = Asset(title, uri, watchers=[AssetWatcher(title, lakemark_on_data.OnGroup(name))])
     listed = "\n".join(f"- `{DAG_PREFIX}{member}`" for member in members)
     with DAG(
         dag_id=f"{GROUP_PREFIX}{name}",
         description=f"Runs the pipelines of the group {name} that have new data.",
         doc_md=f"{__doc__}\n\nPipelines of this group:\n\n{listed}\n",
-        schedule=[Asset(waits, f"lakemark-waiting://group/{name}", watchers=[watcher])],
+        schedule=[waits],
         start_date=datetime(2024, 1, 1),
         catchup=False,
         max_active_runs=1,
@@ -35,6 +35,7 @@ def build(name: str, members: Sequence[str]) -> DAG:
         DrainTask(
             task_id="drain",
             group=name,
+            waits=waits,  # with its watcher: of an asset that is named twice, Airflow keeps what one of the two says
             batches=AssetAlias(f"group {name}: batches"),
             alone=AssetAlias(f"group {name}: runs of their own"),
             doc_md="Gives each pipeline that is due its turn. Safe to clear at any time.",

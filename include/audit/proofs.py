@@ -11,9 +11,8 @@ from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
-from include.protocol.ledger_events import PipelineAudited
 from include.protocol.ledger_state import LedgerState
-from include.protocol.proofs import Depth, Look, Proofs
+from include.protocol.proofs import Depth, Look, PipelineAudited, Proofs
 from include.settings import Settings
 
 

@@ -185,6 +185,8 @@ def _event_line(row: JsonObject) -> str:
             depth = "rows" if any("rows" in of_table for of_table in details["looks"].values()) else "log"
             found = sum(look["findings"] for look in looks)
             text = f"{len(details['looks'])} tables by {depth}, {found or 'no'} findings, by {details['started_by']}"
+        case "maintained":
+            text = f"maintenance has done what was due, by {details['started_by']}"
         case "sink_told":
             text = f"{details['sink']}: {details['rows']:,} rows{_decided(details)}, by {details['told_by']}"
         case "backfill_planned":

@@ -88,6 +88,8 @@ def _status_lines(facts: JsonObject) -> Iterable[str]:
             f"  repair due: {', '.join(facts['mends'])} holds what no landed batch has left there; the next batch "
             "mends it, also without records"
         )
+    if overdue := facts["maintenance"]["overdue"]:
+        yield f"  {overdue}"
     yield from (f"  sink {sink['name']}: {sink['in_words']}" for sink in facts["sinks"])
     yield from _proof_lines(facts)
     if pending := facts["pending"]:

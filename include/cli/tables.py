@@ -14,6 +14,7 @@ from include.cli.output import (
     named_pipelines,
     report,
     say,
+    who,
 )
 from include.lake.sql import sql_name
 from include.pipeline_file import Pipeline
@@ -47,7 +48,7 @@ def maintain(settings: Settings, options: argparse.Namespace) -> int:
             say(told(fact))
 
     pipelines, good = named_pipelines(settings, options.pipeline)
-    won = [run_maintenance(settings, pipeline.name, listen, say) for pipeline in pipelines]
+    won = [run_maintenance(settings, pipeline.name, who(), listen=listen, log=say) for pipeline in pipelines]
     report(options, won, (line for of_one in won for line in maintenance_lines(of_one)))
     return 0 if good else 1
 

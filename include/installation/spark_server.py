@@ -31,6 +31,13 @@ _STACK = "256m"
 _JAVA_OPTIONS = " ".join(
     [f"-Xss{_STACK}", *(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())]
 )
+# Live batches share the cores evenly, and have the first one at any time. What runs in the pool `background` takes what
+# they leave, and at least a fifth. By default, Spark would serve the oldest job first, with all of its tasks: batches
+# would wait for an OPTIMIZE of a large table.
+_FAIR = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).with_name("fair_pools.xml").as_uri(),
+}
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 
@@ -88,6 +95,7 @@ class SparkServer:
         events.mkdir(parents=True, exist_ok=True)
         options = {
             **driver_options(settings.jars, settings.home, settings.lake),
+            **_FAIR,
             "spark.log.level": "WARN",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),

@@ -79,9 +79,9 @@ def run_promotion(settings: Settings, pipeline: str, number: int, started_by: st
     _run(settings, pipeline, ["--promote", str(number)], started_by=started_by, listen=_ignore, log=log)
 
 
-def run_maintenance(settings: Settings, pipeline: str, listen: Listen, log: Log) -> JsonObject:
+def run_maintenance(settings: Settings, pipeline: str, started_by: str, listen: Listen, log: Log) -> JsonObject:
     """Maintains a pipeline's tables; returns its report (`commands.maintenance`). Raises as `run_job`."""
-    [report] = _run(settings, pipeline, ["--maintain"], started_by="maintenance", listen=listen, log=log)
+    [report] = _run(settings, pipeline, ["--maintain"], started_by=started_by, listen=listen, log=log)
     return report
 
 

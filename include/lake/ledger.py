@@ -95,6 +95,11 @@ class Ledger:
         """When its log last changed, in ns since 1970; None if there is no ledger yet. Far cheaper than the state."""
         return log_store_of(self.uri).changed_at()
 
+    def created_at(self) -> datetime | None:
+        """When the table was made, in UTC; None if there is no ledger yet."""
+        table = opened(self.uri)
+        return None if table is None else datetime.fromtimestamp(table.metadata["createdTime"] / 1000, UTC)
+
     def rows(self) -> list[Row]:
         """All events as rows, in order, with `details` as data."""
         table = opened(self.uri)

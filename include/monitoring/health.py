@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -19,6 +19,7 @@ State = Literal[  # worst first
     "retrying",
     "stale",
     "quarantine",
+    "unmaintained",
     "running",
     "paused",
     "new",
@@ -38,6 +39,15 @@ class Scheduler:
     failed_run: str | None = None  # the id of the newest run that has ended, if it failed
     failed_at: datetime | None = None
     note: str | None = None  # of the run that failed
+    failed_dag: str | None = None  # whose run that was: the pipeline's own, or its group's
+
+    def in_group(self, group: Scheduler) -> Scheduler:
+        """The same of a pipeline in a group. It is paused with the group, and a failed run of the group has failed for
+        all of its pipelines."""
+        paused = self.paused or group.paused
+        if self.failed_run is not None or group.failed_run is None:
+            return replace(self, paused=paused)
+        return replace(group, paused=paused, running=self.running or group.running)
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,7 @@ def judge(
     scheduler: Scheduler,
     proofs: Mapping[str, Looks] = MappingProxyType({}),
     set_aside: SetAside | None = None,
+    unmaintained: str | None = None,
     name: str = "NAME",
 ) -> Health:
     """The health of one pipeline.
@@ -85,6 +96,7 @@ def judge(
         record that is not in the table, None if unknown. stale_after_seconds: the highest age that is not stale; None:
         any age. proofs: what audits have seen of every table of the pipeline; no looks at one that was never audited.
         set_aside: how much of the newest batch is in the quarantine; None: not known.
+        unmaintained: why its maintenance is overdue; None: it is not.
         name: the pipeline's, for the advice.
     """
     if problem is not None:
@@ -107,6 +119,8 @@ def judge(
             return Health("stale", stale)
     if set_aside is not None and (aside := set_aside.problem(name)) is not None:
         return Health("quarantine", aside)
+    if unmaintained is not None:
+        return Health("unmaintained", unmaintained)
     if scheduler.running:
         return Health("running")
     if scheduler.paused:
@@ -128,6 +142,26 @@ def sink_stale_because(waiting_seconds: float, stale_after_seconds: float, pipel
     """Why a sink is stale if the oldest commit that it lacks is so old; None if it is not stale."""
     todo = f"`lakemark sinks status {pipeline} {sink}` says why the last delivery failed"
     return _waits_too_long("a commit", waiting_seconds, stale_after_seconds, todo)
+
+
+def unmaintained_because(
+    name: str, maintained_at: datetime | None, began_at: datetime, now: datetime, hours_max: int | None
+) -> str | None:
+    """Why a pipeline's maintenance is overdue; None: it is not.
+
+    Args:
+        maintained_at: when it last ended; None: never. began_at: when the pipeline's ledger did. hours_max: how long it
+            may be away; None: for ever.
+    """
+    away = now - (maintained_at or began_at)
+    if hours_max is None or away <= timedelta(hours=hours_max):
+        return None
+    since = "it last ended" if maintained_at is not None else "it has never run, and the pipeline began"
+    return (
+        f"maintenance is overdue: {since} {away / timedelta(hours=1):,.0f} hours ago, more than {hours_max:,}. What to "
+        "do: see in Airflow whether lakemark_maintenance is paused or has failed; "
+        f"`lakemark maintain {name}` does it now"
+    )
 
 
 def _waits_too_long(what: str, seconds: float, at_most: float, todo: str) -> str | None:

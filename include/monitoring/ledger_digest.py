@@ -20,12 +20,12 @@ from include.protocol.ledger_events import (
     BatchCommitted,
     BatchPlanned,
     GenerationStarted,
-    PipelineAudited,
+    MaintenanceEnded,
     TopicsStarted,
 )
 from include.protocol.ledger_records import BatchRecord
 from include.protocol.ledger_rows import from_row
-from include.protocol.proofs import Proofs, joined
+from include.protocol.proofs import PipelineAudited, Proofs, joined
 from include.protocol.ranges import TopicPartition
 
 
@@ -49,13 +49,14 @@ class LedgerDigest:
     sequence: int = 0  # of the next event
     generation: int = FIRST_GENERATION
     last: BatchRecord | None = None  # the batch that was planned last in this generation
-    last_event_at: datetime | None = None
+    first_event_at: datetime | None = None
     commit: BatchCommitted | None = None  # the newest, of any generation
     by_generation: Mapping[int, Sums] = field(default_factory=dict)
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where the next batch starts
     first_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)  # where reading began
     open_backfills: tuple[int, ...] = ()
     proofs: Proofs = field(default_factory=dict)  # the newest looks of audits
+    maintained_at: datetime | None = None  # when maintenance last ended; None: never
 
     @property
     def sums(self) -> Sums:
@@ -93,8 +94,9 @@ class _Digesting:
         return replace(self._now, by_generation=dict(self._sums), next_offsets=self._next, first_offsets=self._first)
 
     def add(self, row: JsonMapping) -> None:
-        changes: JsonObject = {"sequence": row["sequence"] + 1, "last_event_at": row["recorded_at"]}
         now = self._now
+        changes: JsonObject = {"sequence": row["sequence"] + 1}
+        changes["first_event_at"] = now.first_event_at or row["recorded_at"]
         match from_row(row):
             case GenerationStarted() as started:
                 self._next = dict(started.start_offsets)
@@ -119,4 +121,6 @@ class _Digesting:
                 changes["open_backfills"] = tuple(n for n in now.open_backfills if n != ended.number)
             case PipelineAudited() as audited:
                 changes["proofs"] = joined(now.proofs, audited.looks)
+            case MaintenanceEnded() as ended:
+                changes["maintained_at"] = datetime.fromisoformat(ended.ended_at)
         self._now = replace(now, **changes)

@@ -1,10 +1,12 @@
-"""Whether a pipeline's table is stale."""
+"""Whether a pipeline's table is stale, or its maintenance overdue."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from include.control.lag import Lag
 from include.lake.ledger import Ledger
-from include.monitoring.health import sink_stale_because, stale_because
+from include.monitoring.health import sink_stale_because, stale_because, unmaintained_because
 from include.monitoring.sinks import facts_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
@@ -32,3 +34,18 @@ def look_at_sink(settings: Settings, pipeline: Pipeline, name: str) -> str | Non
     if minutes is None or facts.lag is None or facts.standing.paused is not None:
         return None
     return sink_stale_because(facts.lag.seconds, minutes * 60, pipeline=pipeline.name, sink=name)
+
+
+def look_at_maintenance(settings: Settings, pipeline: Pipeline) -> str | None:
+    """Why a pipeline's maintenance is overdue; None: it is not, or there is nothing yet to maintain.
+
+    Raises:
+        TerminalError: the ledger is damaged.
+    """
+    ledger = Ledger(Tables.of(settings, pipeline).ledger)
+    if (began_at := ledger.created_at()) is None:
+        return None
+    ended_at = ledger.recent().maintained_at
+    maintained_at = datetime.fromisoformat(ended_at) if ended_at is not None else None
+    hours = settings.maintenance_overdue_hours
+    return unmaintained_because(pipeline.name, maintained_at, began_at, now=datetime.now(UTC), hours_max=hours)

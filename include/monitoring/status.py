@@ -11,6 +11,7 @@ from include.control.lag import Lag
 from include.control.quarantine import Quarantine
 from include.monitoring.proofs import proof_facts
 from include.monitoring.sinks import facts_of
+from include.monitoring.staleness import look_at_maintenance
 from include.participants.catalog import Catalog
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, StoreAway
@@ -39,9 +40,9 @@ def status(
     (batch_id, table_version, committed_at, counts, quality), records (sums of the counts of the generation's batches),
     quarantine (records that are pending, replayed, discarded, applied since), attempts, next_offsets, lag_records
     (offsets that no committed batch has read) and lag_seconds (age of the oldest of them), kafka ("answers", or why
-    both are null), proofs (what audits have proven, by table: see `proof_facts`), sinks (see `SinkFacts`), running
-    (about an attempt that has not ended; or null), problem (why the pipeline does not go on, and what to do; null if no
-    problem is known).
+    both are null), proofs (what audits have proven, by table: see `proof_facts`), maintenance (when it last ended; why
+    it is overdue, or null), sinks (see `SinkFacts`), running (about an attempt that has not ended; or null), problem
+    (why the pipeline does not go on, and what to do; null if no problem is known).
     """
     coordinator = Coordinator(settings, pipeline)
     known = {} if known_away is None else known_away
@@ -77,10 +78,21 @@ def status(
         "lag_seconds": lag and round(lag.seconds, 1),
         "kafka": "answers" if away is None else f"{away.what}: {away.found}",
         "proofs": proof_facts(Catalog.of(pipeline).names, state.proofs, state.generation, datetime.now(UTC)),
+        "maintenance": {
+            "ended_at": state.maintained_at,
+            "overdue": _unmaintained(coordinator) if found.is_known else None,
+        },
         "sinks": [facts_of(settings, pipeline, name).to_json() for name in pipeline.sinks if found.is_known],
         "running": found.running,
         "problem": found.problem,
     }
+
+
+def _unmaintained(coordinator: Coordinator) -> str | None:
+    try:
+        return look_at_maintenance(coordinator.settings, coordinator.pipeline)
+    except LakemarkError:  # the problem says why
+        return None
 
 
 def _away(pipeline: Pipeline, known: dict[Hashable, LakemarkError]) -> LakemarkError | None:

@@ -16,7 +16,7 @@ from include.protocol.counts import BatchCounts
 from include.protocol.first_offsets import FirstOffsets
 from include.protocol.json_data import JsonMapping
 from include.protocol.participants import Positions
-from include.protocol.proofs import Proofs
+from include.protocol.proofs import PipelineAudited, Proofs
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.protocol.sinks import Sinks, SinkTold
 
@@ -214,6 +214,7 @@ class LedgerSnapshot:
     left_out: frozenset[str] = frozenset()  # see `TablesLeftOut`
     sinks: Sinks = field(default_factory=dict)
     told: Mapping[TopicPartition, int] = field(default_factory=dict)  # see `LedgerState`
+    maintained_at: str | None = None  # see `LedgerState`
 
 
 @dataclass(frozen=True)
@@ -269,14 +270,12 @@ class PipelineMoved:
 
 
 @dataclass(frozen=True)
-class PipelineAudited:
-    """What `lakemark audit` has seen. It moves nothing, so it may follow any event: nothing waits
-    for an audit."""
+class MaintenanceEnded:
+    """Maintenance has done what was due. It moves nothing, so it may follow any event."""
 
     generation: int
-    batch_id: int  # the last batch that was committed when the audit began; -1: none of this generation was
+    ended_at: str  # ISO 8601, UTC
     started_by: str
-    looks: Proofs
 
 
 Event = (
@@ -293,5 +292,6 @@ Event = (
     | TurnTaken
     | PipelineMoved
     | PipelineAudited
+    | MaintenanceEnded
     | SinkTold
 )

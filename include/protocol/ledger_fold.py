@@ -17,7 +17,7 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
-    PipelineAudited,
+    MaintenanceEnded,
     PipelineMoved,
     TablesLeftOut,
     TopicsStarted,
@@ -27,7 +27,7 @@ from include.protocol.ledger_events import (
 from include.protocol.ledger_records import BackfillRecord, BatchRecord, contradiction
 from include.protocol.ledger_state import LedgerState
 from include.protocol.participants import Positions
-from include.protocol.proofs import Proofs, joined
+from include.protocol.proofs import PipelineAudited, Proofs, joined
 from include.protocol.ranges import TopicPartition
 from include.protocol.sinks import Sinks, SinkTold, with_told
 
@@ -55,6 +55,7 @@ def fold(events: Iterable[Event]) -> LedgerState:
         left_out=folding.left_out,
         sinks=folding.sinks,
         told=folding.told,
+        maintained_at=folding.maintained_at,
         turns=folding.turns,
         moved=folding.moved,
     )
@@ -79,6 +80,7 @@ class _Folding:
     told: dict[TopicPartition, int] = field(default_factory=dict)
     turns: dict[TurnOver, TurnTaken] = field(default_factory=dict)
     moved: PipelineMoved | None = None
+    maintained_at: str | None = None
     empty: bool = True
 
     def add(self, event: Event) -> None:
@@ -117,6 +119,8 @@ class _Folding:
                 self.moved = event
             case PipelineAudited():
                 self.proofs = joined(self.proofs, event.looks)
+            case MaintenanceEnded():
+                self.maintained_at = event.ended_at
             case SinkTold():
                 self.sinks = with_told(self.sinks, event)
             case AttemptStarted() | AttemptEnded() | BatchCommitted():
@@ -140,15 +144,16 @@ class _Folding:
             record = self.batches[-1] if self.batches else None
             known = (record and (record.batch, record.commit), self.next_offsets, self.topic_ids, self.cluster_id)
             kept = ((batch, event.commit), dict(event.next_offsets), dict(event.topic_ids), event.cluster_id)
-            beside = self.proofs, self.left_out, self.sinks, self.told
-            if (*known, *beside) != (*kept, event.proofs, event.left_out, event.sinks, dict(event.told)):
+            beside = self.proofs, self.left_out, self.sinks, self.told, self.maintained_at
+            kept_beside = event.proofs, event.left_out, event.sinks, dict(event.told), event.maintained_at
+            if (*known, *beside) != (*kept, *kept_beside):
                 raise contradiction(f"snapshot after {batch}", "what the events before it add up to", "something else")
             return
         self.is_whole, self.generation, self.first_batch_id = False, batch.generation, batch.batch_id
         self.batches = [BatchRecord(batch, (), event.commit)]
         self.next_offsets, self.topic_ids = dict(event.next_offsets), dict(event.topic_ids)
         self.cluster_id, self.proofs, self.left_out = event.cluster_id, event.proofs, event.left_out
-        self.sinks, self.told = event.sinks, dict(event.told)
+        self.sinks, self.told, self.maintained_at = event.sinks, dict(event.told), event.maintained_at
 
     def _begin(self, event: GenerationStarted) -> None:
         """Numbers only grow. One that another ledger of this pipeline has had is left out."""

@@ -21,7 +21,7 @@ from include.protocol.ledger_events import (
     Event,
     GenerationStarted,
     LedgerSnapshot,
-    PipelineAudited,
+    MaintenanceEnded,
     PipelineMoved,
     Rollback,
     TablesLeftOut,
@@ -29,7 +29,7 @@ from include.protocol.ledger_events import (
     TurnTaken,
 )
 from include.protocol.participants import positions_from_json, positions_to_json
-from include.protocol.proofs import proofs_from_json, proofs_to_json
+from include.protocol.proofs import PipelineAudited, proofs_from_json, proofs_to_json
 from include.protocol.ranges import OffsetRange, offsets_from_json, offsets_to_json
 from include.protocol.sinks import SinkStanding, SinkTold, sinks_from_json, sinks_to_json
 
@@ -47,6 +47,7 @@ EventName = Literal[
     "turn_taken",
     "moved",
     "audited",
+    "maintained",
     "sink_told",
 ]
 
@@ -93,6 +94,7 @@ def to_row(event: Event) -> JsonObject:
                 "left_out": sorted(event.left_out),
                 **({"sinks": sinks_to_json(event.sinks)} if event.sinks else {}),
                 **({"told": offsets_to_json(event.told)} if event.told else {}),
+                **({"maintained_at": event.maintained_at} if event.maintained_at else {}),
             }
             return _row("state_kept", batch.generation, batch.batch_id, details)
         case BackfillPlanned(backfill):
@@ -110,6 +112,9 @@ def to_row(event: Event) -> JsonObject:
         case PipelineAudited():
             details = {"started_by": event.started_by, "looks": proofs_to_json(event.looks)}
             return _row("audited", event.generation, event.batch_id, details)
+        case MaintenanceEnded():
+            details = {"ended_at": event.ended_at, "started_by": event.started_by}
+            return _row("maintained", event.generation, 0, details)
         case SinkTold():
             told = {"sink": event.sink, "standing": event.standing.to_json(), "told_by": event.told_by}
             details = {**told, "reason": event.reason, "rows": event.rows}
@@ -157,6 +162,8 @@ def from_row(row: JsonMapping) -> Event:
             return PipelineMoved(row["generation"], details["lake"], details["to"])
         case "audited":
             return PipelineAudited(*key, details["started_by"], proofs_from_json(details["looks"]))
+        case "maintained":
+            return MaintenanceEnded(row["generation"], **details)
         case "sink_told":
             return SinkTold(row["generation"], **{**details, "standing": SinkStanding.from_json(details["standing"])})
         case other:

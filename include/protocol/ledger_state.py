@@ -53,6 +53,7 @@ class LedgerState:
     turns: Mapping[TurnOver, TurnTaken] = field(default_factory=dict)
     # The newest one. Of a ledger that takes no event any more it is the last one, so that a recent state knows it.
     moved: PipelineMoved | None = None
+    maintained_at: str | None = None  # when maintenance last ended, in any generation (ISO 8601, UTC); None: never
 
     @property
     def pending(self) -> BatchRecord | None:
@@ -102,6 +103,7 @@ class LedgerState:
             left_out=self.left_out,
             sinks=self.sinks,
             told=self.told,
+            maintained_at=self.maintained_at,
         )
 
     def knows(self, key: BatchKey) -> bool:

@@ -29,6 +29,17 @@ Looks = Mapping[Depth, Look]  # the newest ones at one table
 Proofs = Mapping[str, Looks]  # by the participant's name
 
 
+@dataclass(frozen=True)
+class PipelineAudited:
+    """An event of the ledger: what `lakemark audit` has seen. It moves nothing, so it may follow any event: nothing
+    waits for an audit."""
+
+    generation: int
+    batch_id: int  # the last batch that was committed when the audit began; -1: none of this generation was
+    started_by: str
+    looks: Proofs
+
+
 def joined(before: Proofs, newer: Proofs) -> dict[str, Looks]:
     """The newest look at every table in every depth."""
     return {**before, **{name: {**before.get(name, {}), **looks} for name, looks in newer.items()}}

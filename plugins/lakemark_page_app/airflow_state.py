@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 
 from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dag import DagModel
@@ -18,15 +17,14 @@ from include.pipeline_file import Pipeline
 
 
 def schedulers(session: Session, pipelines: Iterable[Pipeline]) -> dict[str, Scheduler]:
-    """What Airflow says of each pipeline, by its name. One in a group is also paused if the group is."""
+    """What Airflow says of each pipeline, by its name. See `Scheduler.in_group`."""
     all_of_them = list(pipelines)
     groups = {f"{GROUP_PREFIX}{p.group}" for p in all_of_them if p.group is not None}
     states = _of_dags(session, [*(DAG_PREFIX + p.name for p in all_of_them), *groups])
 
     def of(pipeline: Pipeline) -> Scheduler:
         own = states.get(DAG_PREFIX + pipeline.name, Scheduler())
-        group = states.get(f"{GROUP_PREFIX}{pipeline.group}", Scheduler())
-        return replace(own, paused=own.paused or group.paused)
+        return own.in_group(states.get(f"{GROUP_PREFIX}{pipeline.group}", Scheduler()))
 
     return {pipeline.name: of(pipeline) for pipeline in all_of_them}
 
@@ -42,7 +40,11 @@ def _of_dags(session: Session, dag_ids: Sequence[str]) -> dict[str, Scheduler]:
     ended = [DagRunState.SUCCESS, DagRunState.FAILED]
     of_dags = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(ended))
     newest: Iterable[DagRun] = session.scalars(select(DagRun).where(DagRun.id.in_(of_dags.group_by(DagRun.dag_id))))
-    failed = {run.dag_id: (run.run_id, run.end_date, run.note) for run in newest if run.state == DagRunState.FAILED}
+    failed = {
+        run.dag_id: (run.run_id, run.end_date, run.note, run.dag_id)
+        for run in newest
+        if run.state == DagRunState.FAILED
+    }
     return {
         dag_id: Scheduler(is_paused, dag_id in running, *failed.get(dag_id, ())) for dag_id, is_paused in paused.items()
     }

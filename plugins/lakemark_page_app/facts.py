@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 
 from lakemark_names import DAG_PREFIX
 
 from include.control.sink_form import CHOICES
-from include.monitoring.health import Scheduler, SetAside, judge
+from include.monitoring.health import Scheduler, SetAside, judge, unmaintained_because
 from include.monitoring.overview import Seen
 from include.participants.catalog import Catalog
 from include.protocol.json_data import JsonObject
@@ -16,7 +16,7 @@ from include.protocol.ledger_records import AttemptRecord
 from include.protocol.ranges import TopicPartition
 
 
-def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
+def summary(found: Seen, scheduler: Scheduler, overdue_hours: int | None) -> JsonObject:
     """The data of a pipeline in the list. `ages` says how old each source's part is; Airflow is asked now."""
     pipeline, digest, now = found.pipeline, found.digest, time.time()
     lag_seconds = found.lag_seconds(now)
@@ -32,6 +32,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         scheduler=scheduler,
         proofs={name: digest.proofs.get(name, {}) for name in Catalog.of(pipeline).names} if digest else {},
         set_aside=_set_aside(found),
+        unmaintained=_unmaintained(found, overdue_hours),
         name=pipeline.name,
     )
     # Airflow knows about a failure before the ledger has been read.
@@ -49,6 +50,7 @@ def summary(found: Seen, scheduler: Scheduler) -> JsonObject:
         "why": health.why,
         "paused": scheduler.paused,
         "failed_run": scheduler.failed_run,
+        "failed_dag": scheduler.failed_dag,
         "kafka_problem": found.kafka_problem,
         "lag_records": found.lag_records,
         "lag_seconds": lag_seconds,
@@ -88,6 +90,14 @@ def _set_aside(found: Seen) -> SetAside | None:
         return None
     counts = commit.counts
     return SetAside(commit.batch_id, counts.read, counts.quarantined, waiting=found.quarantine.waiting)
+
+
+def _unmaintained(found: Seen, overdue_hours: int | None) -> str | None:
+    digest = found.digest
+    if digest is None or digest.first_event_at is None:
+        return None
+    name, began_at = found.pipeline.name, digest.first_event_at
+    return unmaintained_because(name, digest.maintained_at, began_at, now=datetime.now(UTC), hours_max=overdue_hours)
 
 
 def partition_facts(found: Seen, tp: TopicPartition) -> JsonObject:

@@ -145,7 +145,7 @@ def pipelines(user: GetUserDep, session: SessionDep) -> JsonObject:
     readable = get_auth_manager().get_authorized_dag_ids(user=user, method="GET", session=session)
     found = [s for s in _OVERVIEW.pipelines() if DAG_PREFIX + s.pipeline.name in readable]
     schedulers = airflow_state.schedulers(session, [s.pipeline for s in found])
-    told = [summary(s, schedulers[s.pipeline.name]) for s in found]
+    told = [summary(s, schedulers[s.pipeline.name], _SETTINGS.maintenance_overdue_hours) for s in found]
     # A broken file has no DAG. It is for those who could see its DAG, and Airflow's import errors.
     sees_errors = get_auth_manager().is_authorized_view(access_view=AccessView.IMPORT_ERRORS, user=user)
     theirs = [e for e in _OVERVIEW.broken if reads(Path(e.file).stem, user)] if sees_errors else []
@@ -164,7 +164,8 @@ def pipeline(
     of the current generation below `before`, newest first."""
     pages, digest = _OVERVIEW.pages(found), found.digest
     partitions = sorted({*(found.extents or {}), *(digest.next_offsets if digest else {})})
-    return summary(found, airflow_state.schedulers(session, [found.pipeline])[found.pipeline.name]) | {
+    scheduler = airflow_state.schedulers(session, [found.pipeline])[found.pipeline.name]
+    return summary(found, scheduler, _SETTINGS.maintenance_overdue_hours) | {
         "records": dict(digest.sums.records) if digest else {},
         "partitions": [partition_facts(found, tp) for tp in partitions],
         "generations": pages.generations(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,6 +34,7 @@ from include.pipeline_file import Pipeline, Upkeep
 from include.pipeline_file.tables import Tables
 from include.protocol.commit_metadata import FORMAT, MAINTENANCE_ROLE
 from include.protocol.json_data import JsonObject
+from include.protocol.ledger_events import MaintenanceEnded
 from include.protocol.ledger_state import LedgerState
 from include.protocol.maintenance import (
     TableShape,
@@ -49,8 +50,6 @@ from spark_jobs.engine.marking import settings_of, with_metadata
 
 _TRIES = 5
 _APPENDED = ("ledger", "quality", "resolutions")  # tables that are written without Spark
-# VACUUM lists folders in this many Spark tasks, even if there are few folders. Its default of 10,000 costs half a
-# minute here.
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _REWRITTEN = "rewrote INT96"
 # By default, Delta sorts only by a column that has statistics, and does not touch clusters that have reached 100 GB.
@@ -63,12 +62,14 @@ class Maintenance:
     """The upkeep of one pipeline's tables.
 
     Args:
-        say: takes progress as JSON data.
+        spark: gives a session. Of a quiet pipeline, mostly nothing is due that needs one. started_by: for the ledger.
+            say: takes progress as JSON data.
     """
 
-    spark: SparkSession
+    spark: Callable[[], SparkSession]
     settings: Settings
     pipeline: Pipeline
+    started_by: str
     say: SayFact
 
     def run(self) -> JsonObject:
@@ -81,8 +82,6 @@ class Maintenance:
             what is due then.
         """
         began = time.monotonic()
-        self.spark.conf.set(_LISTING, os.cpu_count() or 1)
-        self.spark.conf.set("spark.databricks.delta.vacuum.parallelDelete.enabled", "true")  # in as many tasks
         freeze_due(self.settings, self.pipeline)  # before any log is cleaned up
         before = {role: self._shape(role) for role in self._places}
         forgot = self._forget_judgements()
@@ -94,6 +93,8 @@ class Maintenance:
         did["quality"] = [*forgot, *did["quality"]]
         did = {role: [*done, *forget_unfinished(self._places[role])] for role, done in did.items()}
         after = {role: self._shape(role) for role in self._places}
+        removed = remove_spent_tables(self._tables, self._state())
+        self._record()
         return {
             "maintained": self.pipeline.name,
             "tables": {
@@ -101,11 +102,16 @@ class Maintenance:
                 for role, shape in before.items()
                 if shape is not None
             },
-            "removed": list(map(str, remove_spent_tables(self._tables, self._state()))),
+            "removed": list(map(str, removed)),
             "kept": {role: kept.to_json() for role, kept in kept_in(self.settings, self.pipeline).items()},
             "keeps_versions": files_at(self.settings.lake).keeps_versions(self.settings.lake),
             "seconds": round(time.monotonic() - began, 1),
         }
+
+    def _record(self) -> None:
+        ledger, now = Ledger(self._tables.ledger), datetime.now(UTC).isoformat(timespec="seconds")
+        if ledger.created_at() is not None:
+            ledger.append(lambda state: [MaintenanceEnded(state.generation, now, self.started_by)], about=None)
 
     def _keep(self, role: str) -> list[str]:
         did = [*self._rewrite_int96(role), *self._optimize(role), *self._vacuum(role)]
@@ -117,7 +123,7 @@ class Maintenance:
         if not self._holds_int96(role):
             return []
         table, keys = spark_table(self._places[role]), self._keys(role)
-        clusters = self.spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
+        clusters = self.spark().sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()[0][0]
         if not clusters:
             # A plain OPTIMIZE does not rewrite large files, nor single ones.
             every, settings = f"OPTIMIZE {table} ZORDER BY ({spark_name(keys[0])})", _ANY_COLUMN
@@ -172,8 +178,11 @@ class Maintenance:
             return ["left VACUUM: the next batch or delivery may need older files"]
         verify_alone(self._places[role])  # another table in this folder is not ours to remove
         table, hours = spark_table(self._places[role]), self._rules.vacuum_after_hours
-        spares = f"USING INVENTORY {inventory(self.spark, self._places[role], kept)} " if kept else ""
-        return self._commit(role, "VACUUM", f"VACUUM {table} {spares}RETAIN {hours:g} HOURS")
+        spares = f"USING INVENTORY {inventory(self.spark(), self._places[role], kept)} " if kept else ""
+        # As many tasks list folders, and remove files, as there are cores. Delta's default of 10,000 costs half a
+        # minute, even if there are few folders.
+        settings = {_LISTING: str(os.cpu_count() or 1), "spark.databricks.delta.vacuum.parallelDelete.enabled": "true"}
+        return self._commit(role, "VACUUM", f"VACUUM {table} {spares}RETAIN {hours:g} HOURS", settings)
 
     def _forget_judgements(self) -> list[str]:
         days = self._rules.keep_judgements_days
@@ -185,15 +194,15 @@ class Maintenance:
     def _commit(self, role: str, name: str, statement: str, settings: Mapping[str, str] | None = None) -> list[str]:
         """Runs one statement. If a batch was faster, it takes a turn, and repeats it."""
         self.say({"progress": f"{name.lower()} of the {role}"})
-        metadata = {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
+        spark, metadata = self.spark(), {"lakemark": FORMAT, "role": MAINTENANCE_ROLE, "pipeline": self.pipeline.name}
         for number in range(_TRIES):
             try:
                 with ExitStack() as stack:
                     if number > 0:
                         stack.enter_context(turn(Ledger(self._tables.ledger), f"maintenance: {name} of the {role}"))
-                    stack.enter_context(with_metadata(self.spark, json.dumps(metadata)))
-                    stack.enter_context(settings_of(self.spark, settings or {}))
-                    self.spark.sql(statement).collect()
+                    stack.enter_context(with_metadata(spark, json.dumps(metadata)))
+                    stack.enter_context(settings_of(spark, settings or {}))
+                    spark.sql(statement).collect()
                 return [name]
             except Exception as error:
                 if not is_conflict(error):

@@ -39,7 +39,7 @@ class Purge:
         commit: runs a statement on the target, by its name for people, and returns what was done.
     """
 
-    spark: SparkSession
+    spark: Callable[[], SparkSession]
     settings: Settings
     pipeline: Pipeline
     commit: Callable[[str, str], list[str]]
@@ -83,7 +83,7 @@ class Purge:
         """Up to which offsets there is something to purge. A partition without anything to purge gets no mark."""
         if not due:
             return []
-        rows = self.spark.table(spark_table(self._tables.target)).alias("target")
+        rows = self.spark().table(spark_table(self._tables.target)).alias("target")
         found = (
             rows.join(F.broadcast(self._positions(due).alias("old")), F.expr(_IS_OLD))
             .groupBy("old.place")
@@ -105,7 +105,7 @@ class Purge:
     def _positions(self, due: Sequence[Purgeable]) -> DataFrame:
         rows = [(n, p.topic, p.partition, p.offset, p.last_generation, list(p.backfills)) for n, p in enumerate(due)]
         schema = "place INT, topic STRING, partition INT, below BIGINT, newest INT, backfills ARRAY<INT>"
-        return self.spark.createDataFrame(rows, schema)
+        return self.spark().createDataFrame(rows, schema)
 
     def _target_log(self) -> TableLog:
         log = TableLog.open(self._tables.target)

@@ -28,9 +28,12 @@ class SharedSession:
         self._spark: SparkSession | None = None
 
     def __call__(self) -> AbstractContextManager[SparkSession]:
+        return nullcontext(self.get())
+
+    def get(self) -> SparkSession:
         if self._spark is None:
             self._spark = self._stack.enter_context(self._open())
-        return nullcontext(self._spark)
+        return self._spark
 
     def close(self) -> None:
         self._spark = None

@@ -19,6 +19,7 @@ from include.lake.uri import LakeUri
 from include.protocol.errors import TerminalError
 from include.settings import Settings
 
+BACKGROUND_POOL = "background"  # see `include.installation.spark_server`
 # Settings of every session of a job, wherever it runs.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -63,13 +64,14 @@ _PARTITION_RECORDS, _PARTITION_ROWS, _PARTITIONS_MAX = 25_000, 250_000, 2_000  #
 
 @contextmanager
 def open_session(
-    settings: Settings, remote: str | None, master: str | None, submitted: bool = False
+    settings: Settings, remote: str | None, master: str | None, submitted: bool = False, in_background: bool = False
 ) -> Iterator[SparkSession]:
     """A new session. It is closed at the end, with everything that it holds on the server.
 
     Args:
         remote: `sc://host:port` of a Spark Connect server; None: a driver in this process, on `master`.
         submitted: spark-submit has started this process and has set all options.
+        in_background: live batches of the same server go before it.
     """
     with ExitStack() as stack:
         if submitted:
@@ -93,6 +95,8 @@ def open_session(
                 "$LAKEMARK_HOME/spark/token, and is found there by itself if the variable is not set",
             ) from error
         configure(spark)
+        if in_background:
+            spark.conf.set("spark.scheduler.pool", BACKGROUND_POOL)
         yield spark
 
 

@@ -100,7 +100,7 @@ def _pile(contest: Contest, batches: int, around: int = 5) -> dict[str, object]:
     files.append(contest.files)
     lakemark = contest.lakemark
     with lakemark.opened() as spark:
-        Maintenance(spark, lakemark.arena.settings, lakemark.pipeline, lambda fact: None).run()
+        Maintenance(lambda: spark, lakemark.arena.settings, lakemark.pipeline, "test", lambda fact: None).run()
     files.append(contest.files)
     after = [contest.round() for _ in range(around)]
     spans = {"first": taken[:around], "last": taken[-around:], "after_upkeep": after}

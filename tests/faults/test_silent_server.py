@@ -47,7 +47,7 @@ def test_a_silent_server_is_told_of_within_seconds(world: World, stack: Stack) -
 def test_maintenance_is_told_of_it_too(world: World, stack: Stack) -> None:
     pipeline = two_batches(world)
     with stopped(stack), pytest.raises(RetryableError, match="the Spark server does not answer"):
-        run_maintenance(world.settings, pipeline.name, lambda fact: None, print)
+        run_maintenance(world.settings, pipeline.name, "test", listen=lambda fact: None, log=print)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tests.support.installed import Installed, jobs_with
 from tests.support.waiting import wait_until
 from tests.support.world import as_dict, changes, newest_by_key
 
+_QUEUE = "lakemark-waiting://group/queue"
 _EAGER = {"on_data": {"records": 1, "seconds": 0}}
 
 
@@ -57,6 +58,33 @@ def test_one_run_serves_all_that_have_new_data(installed: Installed) -> None:
         assert told(installed, pipeline) == [0]
     [batch] = installed.world.coordinator(members[0]).ledger.state().batches
     assert batch.attempts[-1].started_by.startswith(f"airflow dags/{dag_id}/runs/")
+
+
+def test_who_is_due_while_a_run_is_on_has_a_turn_in_the_next_one_however_many_events_that_takes(
+    installed: Installed,
+) -> None:
+    """Airflow's next run gets the first of these events only."""
+    api, world = installed.api, installed.world
+    limits = {"limits": {"records_per_batch_max": 100}}
+    long, *others = [member(installed, "queue", f"queue_{name}", source=limits) for name in ("long", "a", "b", "c")]
+    for pipeline in (long, *others):
+        own_dag(installed, pipeline)
+    send(installed, long, 2000, 1)
+    dag_id = group_dag(installed, "queue")
+    wait_until(lambda: world.coordinator(long).ledger.state().committed_through >= 1, 120)
+    [task] = {worker.parent() for worker in jobs_with("--members")}
+    task.suspend()
+    try:
+        for pipeline in others:
+            before = len(api.asset_events(_QUEUE))
+            send(installed, pipeline, 10, 1)
+            wait_until(lambda before=before: len(api.asset_events(_QUEUE)) > before, 60)
+    finally:
+        task.resume()
+    # A start that had no effect would be repeated after two minutes.
+    wait_until(lambda: all(is_right(installed, pipeline) for pipeline in (long, *others)), 90)
+    wait_until(lambda: not api.unfinished_runs(dag_id), 90)
+    api.set_paused(dag_id, True)
 
 
 def test_a_member_that_fails_does_so_in_its_own_dag_and_holds_up_no_other(installed: Installed) -> None:

@@ -186,7 +186,7 @@ def maintained(case: Case) -> None:
     with case.world.session() as spark:
         spark.conf.set(_CARELESS, "false")
         try:
-            Maintenance(spark, case.world.settings, pipeline, lambda fact: None).run()
+            Maintenance(lambda: spark, case.world.settings, pipeline, "test", lambda fact: None).run()
         finally:
             spark.conf.unset(_CARELESS)
 

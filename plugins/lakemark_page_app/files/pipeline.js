@@ -55,7 +55,7 @@ export function pipelineView(root, name) {
     if (!text) return null;
     const [what, todo] = text.split("What to do: ");
     return h("div", { class: MILD.has(facts.state) ? "note" : "problem" }, h("p", {}, what), todo && h("p", {}, h("strong", {}, "What to do: "), todo),
-      facts.failed_run && airflowLink(`dags/${facts.dag_id}/runs/${encodeURIComponent(facts.failed_run)}`, {}, "The run that failed"));
+      facts.failed_run && airflowLink(`dags/${facts.failed_dag}/runs/${encodeURIComponent(facts.failed_run)}`, {}, "The run that failed"));
   }
 
   function figures() {

@@ -256,10 +256,11 @@ class Bench:
         if records:
             each = 1000 / records
             self._say(f"  {records:,} records: {window.total * each:.1f} CPU s per 1,000, net {net * each:.1f}")
-        per, heads = runs or window.seconds / 60, ("CPU s", "a run" if runs else "a minute", "imports", "ended", "MB")
+        per, of = runs or window.seconds / 60, "a run" if runs else "a minute"
+        heads = ("CPU s", of, "imports", "ended", "MB first", "last", "most")
         self._say(f"  {'':28}" + "".join(f"{head:>9}" for head in heads))
         for part, seconds in window.parts.most_common():
-            memory = f"{window.memory[part]:9.0f}" if part in window.memory else ""
+            memory = "".join(f"{megabytes:9.0f}" for megabytes in window.memory_of(part))
             figures = f"{seconds:9.2f}{seconds / per:9.2f}{window.imports[part]:9.2f}{window.ended[part]:9}{memory}"
             self._say(f"  {part:28}{figures}")
 

@@ -51,11 +51,17 @@ class Window:
     parts: Counter[str] = field(default_factory=Counter)
     imports: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)  # how many processes
-    memory: Counter[str] = field(default_factory=Counter)  # the most at once, shared pages divided among their users
+    # At every look, in order. Shared pages are divided among their users.
+    memory: list[Counter[str]] = field(default_factory=list)
 
     @property
     def cores(self) -> float:
         return self.total / self.seconds
+
+    def memory_of(self, part: str) -> tuple[float, float, float]:
+        """The mean of the first tenth, the mean of the last tenth, and the most at once."""
+        tenth, series = max(1, len(self.memory) // 10), [look[part] for look in self.memory]
+        return sum(series[:tenth]) / tenth, sum(series[-tenth:]) / tenth, max(series)
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class Account:
             except psutil.NoSuchProcess:
                 continue
 
-    def _watch_memory(self, most: Counter[str], ended: threading.Event) -> None:
+    def _watch_memory(self, looks: list[Counter[str]], ended: threading.Event) -> None:
         while True:
             now = Counter[str]()
             for process, part in self._parts():
@@ -125,8 +131,7 @@ class Account:
                     now[part] += process.memory_full_info().pss / _MB
                 except (psutil.NoSuchProcess, psutil.AccessDenied):
                     continue
-            for part, megabytes in now.items():
-                most[part] = max(most[part], megabytes)
+            looks.append(now)
             if ended.wait(_LOOK_SECONDS):
                 return
 

@@ -147,6 +147,10 @@ HALF_ASIDE = Health(
     "or the pipeline file, then replay or discard them",
 )
 ERROR = AttemptRecord("a", "h", "cli", "RetryableError", problem="Kafka did not answer")
+GROUP_FAILED, OWN_FAILED = (
+    Scheduler(failed_run=run, failed_at=NOON, note="the note", failed_dag=dag)
+    for run, dag in (("a", "lakemark_group__g"), ("b", "lakemark__p"))
+)
 TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
 
 
@@ -183,6 +187,24 @@ TERMINAL = AttemptRecord("a", "h", "cli", "OffsetsExpired", problem="gone")
 def test_health_is_the_worst_state_and_says_why(expected: Health, facts: dict) -> None:
     nothing = {"problem": None, "attempt": None, "waiting_seconds": None, "stale_after_seconds": None}
     assert judge(**{**nothing, "committed_at": NOON, "scheduler": Scheduler(), **facts}) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "group", "expected"),
+    [
+        (Scheduler(), Scheduler(paused=True), Scheduler(paused=True)),
+        (Scheduler(running=True), Scheduler(running=True), Scheduler(running=True)),
+        (Scheduler(), Scheduler(running=True), Scheduler()),  # whether it has a turn now, nobody knows
+        (Scheduler(), GROUP_FAILED, GROUP_FAILED),
+        (Scheduler(paused=True), GROUP_FAILED, replace(GROUP_FAILED, paused=True)),
+        (Scheduler(), replace(GROUP_FAILED, running=True), replace(GROUP_FAILED, running=True)),
+        (OWN_FAILED, GROUP_FAILED, OWN_FAILED),
+    ],
+)
+def test_a_failed_run_of_a_group_has_failed_for_its_pipelines(
+    own: Scheduler, group: Scheduler, expected: Scheduler
+) -> None:
+    assert own.in_group(group) == expected
 
 
 def test_a_stale_table_says_for_how_long() -> None:

@@ -19,9 +19,8 @@ from include.protocol.ledger_events import (
     BackfillPlanned,
     BatchPlanned,
     GenerationStarted,
-    PipelineAudited,
 )
-from include.protocol.proofs import Look
+from include.protocol.proofs import Look, PipelineAudited
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.local.monitoring.test_ledger_reader_and_health import FAILED, START, backfill
 from tests.support.batches import batch, committed

@@ -225,7 +225,7 @@ def test_vacuum_leaves_a_table_alone_that_somebody_has_put_into_the_targets_fold
     settings = Settings.from_environment({"LAKEMARK_HOME": str(tmp_path)})
     pipeline = load_pipeline(written(tmp_path, "p", "lake://silver/x"), {})
     table_at(tmp_path / "lake" / "silver" / "x")
-    maintenance = Maintenance(Spark(), settings, pipeline, lambda fact: None)  # type: ignore[arg-type]
+    maintenance = Maintenance(Spark, settings, pipeline, "test", lambda fact: None)  # type: ignore[arg-type]
     old_files = TableShape(1, 1, 1, 1, removable_files=1, log_files=1, records=1, deleted=0)
     monkeypatch.setattr("spark_jobs.commands.maintenance.shape_of", lambda *_: old_files)
     monkeypatch.setattr(Maintenance, "_commit", never)

@@ -13,7 +13,7 @@ from include.protocol.ledger_events import (
     BatchPlanned,
     Event,
     GenerationStarted,
-    PipelineAudited,
+    MaintenanceEnded,
     PipelineMoved,
     TablesLeftOut,
     TopicsStarted,
@@ -21,7 +21,7 @@ from include.protocol.ledger_events import (
 )
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import from_row, to_row
-from include.protocol.proofs import Look, outcome
+from include.protocol.proofs import Look, PipelineAudited, outcome
 from include.protocol.ranges import OffsetRange, TopicPartition
 from tests.support.batches import batch, committed
 
@@ -30,6 +30,7 @@ START = TopicsStarted(1, 0, {TopicPartition("t", 0): 0}, {"t": "id-t"}, "cluster
 LOOK = Look(1, 4, "2026-01-01T00:00:00+00:00", findings=0, version=7)
 AUDITED = PipelineAudited(1, 4, "me@host", {"target": {"log": LOOK, "rows": LOOK}, "archive": {"log": LOOK}})
 
+MAINTAINED = MaintenanceEnded(1, "2026-01-01T00:00:00+00:00", "me@host")
 LEFT_OUT = TablesLeftOut(1, "p backfill 1 chunk 0", ("history",))
 
 
@@ -139,8 +140,9 @@ def test_offsets_before_any_batch() -> None:
         replace(SECOND, skipped=(OffsetRange("t", 0, 3, 5),), target_version=7),
         committed(batch(4)),
         AUDITED,
+        MAINTAINED,
         LEFT_OUT,
-        fold([BatchPlanned(batch(0)), committed(batch(0)), AUDITED, LEFT_OUT]).snapshot(),
+        fold([BatchPlanned(batch(0)), committed(batch(0)), AUDITED, MAINTAINED, LEFT_OUT]).snapshot(),
     ],
     ids=lambda event: type(event).__name__,
 )
@@ -173,6 +175,14 @@ def test_a_kept_state_holds_the_proofs_so_far_and_one_of_an_earlier_lakemark_hol
     row = to_row(fold(before).snapshot())
     del row["details"]["proofs"]
     assert fold([*before, from_row(row)]).proofs == {}
+
+
+def test_a_kept_state_holds_when_maintenance_last_ended() -> None:
+    before = [BatchPlanned(batch(0)), committed(batch(0))]
+    kept = fold([*before, MAINTAINED]).snapshot()
+    assert fold([kept]).maintained_at == fold([*before, MAINTAINED, kept]).maintained_at == MAINTAINED.ended_at
+    with pytest.raises(LedgerConflict, match="contradict"):
+        fold([*before, kept])
 
 
 def test_i3_a_kept_state_holds_what_chunks_have_left_out_and_a_generation_begins_without() -> None:

@@ -20,11 +20,11 @@ from include.monitoring.ledger_digest import LedgerDigest
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError
 from include.protocol.guard import Apply
-from include.protocol.ledger_events import BatchCommitted, PipelineAudited
+from include.protocol.ledger_events import BatchCommitted
 from include.protocol.ledger_fold import fold
 from include.protocol.ledger_rows import to_row
 from include.protocol.planning import verify_source
-from include.protocol.proofs import Depth, Look
+from include.protocol.proofs import Depth, Look, PipelineAudited
 from tests.pure.protocol.machine_backfills import Backfills
 from tests.pure.protocol.machine_world import PARTITIONS, Kafka, P, Planner, Target, Worker
 

@@ -30,7 +30,9 @@ def maintained(world: World, pipeline: Pipeline, retain: int) -> dict[str, Any]:
     with world.session() as spark:
         spark.conf.set(CARELESS, "false")
         try:
-            return Maintenance(spark, world.settings, pipeline.model_copy(update=rules), lambda fact: None).run()
+            return Maintenance(
+                lambda: spark, world.settings, pipeline.model_copy(update=rules), "test", lambda fact: None
+            ).run()
         finally:
             spark.conf.unset(CARELESS)
 

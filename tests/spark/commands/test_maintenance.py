@@ -26,7 +26,7 @@ def maintain(world: World, pipeline: Pipeline, **options: str) -> dict[str, Any]
     with world.session() as spark:
         for name, value in options.items():
             spark.conf.set(name, value)
-        report = Maintenance(spark, world.settings, pipeline, lambda fact: None).run()
+        report = Maintenance(lambda: spark, world.settings, pipeline, "test", lambda fact: None).run()
     return json.loads(json.dumps(report))  # as the job reports it
 
 

@@ -62,7 +62,7 @@ def turns(world: World, pipeline: Pipeline) -> list[TurnTaken]:
 @pytest.mark.slow
 def test_i9_optimize_gets_through_a_lane_that_never_pauses(world: World, pipeline: Pipeline) -> None:
     with busy(world, pipeline), world.session() as spark:
-        done = Maintenance(spark, world.settings, pipeline, lambda fact: None).run()
+        done = Maintenance(lambda: spark, world.settings, pipeline, "test", lambda fact: None).run()
         assert done["tables"]["target"]["did"][:1] == ["OPTIMIZE"]
     assert_right(world, pipeline)
 

@@ -155,7 +155,7 @@ class History:
             update={"maintenance": self.pipeline.maintenance.model_copy(update={"small_files_max": 1})}
         )
         with self.world.session() as spark:
-            Maintenance(spark, self.world.settings, small, lambda fact: None).run()
+            Maintenance(lambda: spark, self.world.settings, small, "test", lambda fact: None).run()
 
     def ends(self) -> None:
         """As never having stopped: all that was sent is there."""

@@ -1,0 +1,43 @@
+"""How the jobs of one Spark server share its cores."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.engine.session import open_session
+from tests.support.waiting import wait_until
+from tests.support.world import World
+
+_BACKGROUND_JOBS, _TASKS, _LIVE_TASKS = 2, 120, 20  # as many jobs as the fewest cores
+
+
+def slow_tasks(spark: SparkSession, tasks: int) -> DataFrame:
+    """A job whose tasks have nothing to do for a while."""
+    return spark.range(0, tasks, 1, tasks).selectExpr("id", "java_method('java.lang.Thread', 'sleep', 50L) AS slept")
+
+
+def test_live_batches_have_the_first_core_whatever_goes_on_in_the_background(world: World, tmp_path: Path) -> None:
+    settings, folder = world.settings, tmp_path / "written"
+
+    def written() -> int:
+        return len([*folder.rglob("part-*")])
+
+    with (
+        open_session(settings, settings.spark_remote, None, in_background=True) as background,
+        world.session() as live,
+        ThreadPoolExecutor(_BACKGROUND_JOBS) as jobs,
+    ):
+        slow_tasks(live, 1).collect()  # from here on it is a matter of cores
+        work = slow_tasks(background, _TASKS)
+        begun = [jobs.submit(work.write.parquet, str(folder / str(n))) for n in range(_BACKGROUND_JOBS)]
+        wait_until(lambda: all([*(folder / str(n)).rglob("part-*")] for n in range(_BACKGROUND_JOBS)), 60)
+        before = written()
+        slow_tasks(live, _LIVE_TASKS).collect()
+        done = written() - before
+        assert not any(job.done() for job in begun)
+        for job in begun:
+            job.result()
+    assert done < 3 * _LIVE_TASKS, f"{done} tasks in the background went beside {_LIVE_TASKS} of the live job"
