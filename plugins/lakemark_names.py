@@ -8,6 +8,7 @@ GROUP_PREFIX = "lakemark_group__"
 MAINTENANCE_DAG = "lakemark_maintenance"
 ANSWER_KEY = "lakemark_answer"  # the XCom with what a run has to say to the person who started it
 PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why it failed, and what to do
+OWN_RUN = "lakemark-alone://"  # the URIs of assets that start runs of pipelines in groups; none has a trigger
 SPARK_POOL = "lakemark_spark"  # bounds how many Spark jobs run at once
 TAG = "lakemark"
 WATCH_DAG = "lakemark_watch"

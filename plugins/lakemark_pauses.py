@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from airflow.models.asset import DagScheduleAssetReference
+from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.utils.session import create_session
+from lakemark_names import OWN_RUN  # in plugins/, which Airflow puts on the path
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
@@ -47,7 +48,7 @@ class Pauses:
 def _paused_now() -> dict[Shown, bool]:
     columns = (DagModel.bundle_name, DagModel.relative_fileloc, DagModel.dag_id, DagModel.is_paused)
     with create_session() as session:
-        waits = select(DagScheduleAssetReference.dag_id)
+        waits = select(DagScheduleAssetReference.dag_id).join(AssetModel).where(~AssetModel.uri.startswith(OWN_RUN))
         rows = session.execute(select(*columns).where(DagModel.dag_id.in_(waits), ~DagModel.is_stale))
         return {Shown(bundle, file, dag_id): is_paused for bundle, file, dag_id, is_paused in rows}
 

@@ -15,7 +15,7 @@ from airflow.sdk import Asset, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.types import DagRunProtocol
 from lakemark_first_come import FIRST_COME
-from lakemark_names import ANSWER_KEY, PROBLEM_KEY, SPARK_POOL
+from lakemark_names import ANSWER_KEY, OWN_RUN, PROBLEM_KEY, SPARK_POOL
 from structlog.contextvars import bind_contextvars, bound_contextvars
 
 from include.jobs.report import told
@@ -75,7 +75,7 @@ def rows_changed(pipeline: Pipeline) -> list[Asset]:
 
 def own_run(pipeline: str) -> Asset:
     """What starts a run of the own DAG of a pipeline that is in a group."""
-    return Asset(f"{pipeline}: a run of its own", f"lakemark-alone://{pipeline}")
+    return Asset(f"{pipeline}: a run of its own", f"{OWN_RUN}{pipeline}")
 
 
 def this_try() -> str:

@@ -12,7 +12,7 @@ from include.protocol.data_watch import StartRun
 from include.settings import Settings
 
 _FILES_SECONDS = 5.0  # between two looks at the files
-_LOOKS_PER_SECOND = 150
+_LOOKS_PER_SECOND = 80
 
 
 @dataclass

@@ -23,7 +23,7 @@ from include.sources.kafka_records import oldest_timestamp
 from include.sources.shared_brokers import SharedBrokers
 
 _COARSE_NS = 1_000_000_000
-_QUIET_SECONDS = 5.0  # between two looks at logs while nothing happens
+_QUIET_SECONDS = 10.0  # between two looks at logs while nothing happens
 Times = tuple[int | None, ...]  # of the ledger and the tables before the point; None: there is no such table
 
 
