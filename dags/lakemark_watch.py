@@ -15,7 +15,7 @@ from functools import partial
 import lakemark_alerts  # in plugins/, which Airflow puts on the path
 import lakemark_connections  # noqa: F401, makes them known
 import lakemark_metrics
-from airflow.sdk import DAG, Variable, get_current_context, task
+from airflow.sdk import DAG, Context, Variable, get_current_context, task
 from lakemark_bundle import is_configured
 from lakemark_names import TAG, WATCH_DAG
 
@@ -50,7 +50,7 @@ def build(settings: Settings) -> DAG:
             """The reason for each that is stale: NAME; NAME, sink SINK; NAME, maintenance."""
             before: dict[str, str] = Variable.get(REMEMBERED, default={}, deserialize_json=True)
             now: dict[str, str] = {}
-            is_hourly = _is_hourly(get_current_context()["logical_date"])
+            is_hourly = _is_hourly(get_current_context())
             for pipeline in load_pipelines(settings.pipelines, settings.environment)[0]:
                 for name, look_at in looks(settings, pipeline, before, is_hourly=is_hourly).items():
                     try:
@@ -71,9 +71,14 @@ def build(settings: Settings) -> DAG:
     return dag
 
 
-def _is_hourly(due_at: datetime | None) -> bool:
-    """Whether the run, which was due then, is the one of the hour. One by hand, without a time of its own, is, too."""
-    return due_at is None or due_at.minute == 0
+def _is_hourly(context: Context) -> bool:
+    """Whether the run is the first of its hour that does well, or one by hand."""
+    run, before = context["dag_run"], context["prev_start_date_success"]
+    return run.run_type != "scheduled" or before is None or _hour(before) != _hour(run.start_date)
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
 
 
 def looks(

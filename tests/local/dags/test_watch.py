@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on the path
@@ -31,15 +32,32 @@ def test_the_watch_looks_at_maintenance_once_an_hour_and_keeps_in_between_what_i
     watch = importlib.import_module("dags.lakemark_watch")
     before = {"p, maintenance": "as it was"}
 
-    def seen(settings: Settings, due_at: datetime | None) -> dict[str, str | None]:
-        looks = watch.looks(settings, p.pipeline, before, is_hourly=watch._is_hourly(due_at))
+    def seen(settings: Settings, is_hourly: bool) -> dict[str, str | None]:
+        looks = watch.looks(settings, p.pipeline, before, is_hourly=is_hourly)
         return {name: look_at() for name, look_at in looks.items()}
 
-    assert seen(p.settings, NOON + timedelta(minutes=7)) == before
-    for due_at in (NOON, None):
-        assert "it last ended 90 hours ago" in str(seen(p.settings, due_at)["p, maintenance"])
+    assert seen(p.settings, is_hourly=False) == before
+    assert "it last ended 90 hours ago" in str(seen(p.settings, is_hourly=True)["p, maintenance"])
     monkeypatch.setenv("LAKEMARK_MAINTENANCE_OVERDUE_HOURS", "")
-    assert seen(Settings.from_environment(), NOON) == {}
+    assert seen(Settings.from_environment(), is_hourly=True) == {}
     assert watch.build(Settings.from_environment()).schedule is None
     monkeypatch.delenv("LAKEMARK_MAINTENANCE_OVERDUE_HOURS")
     assert watch.build(Settings.from_environment()).schedule == "0 * * * *"
+
+
+@pytest.mark.parametrize(
+    ("run_type", "before", "expected"),
+    [
+        ("scheduled", NOON - timedelta(minutes=1), True),
+        ("scheduled", NOON - timedelta(hours=5), True),
+        ("scheduled", NOON + timedelta(minutes=1), False),
+        ("scheduled", None, True),
+        ("manual", NOON + timedelta(minutes=1), True),
+    ],
+)
+def test_it_does_so_in_the_first_run_of_an_hour_whichever_minute_that_is(
+    run_type: str, before: datetime | None, expected: bool
+) -> None:
+    run = SimpleNamespace(run_type=run_type, start_date=NOON + timedelta(minutes=7))
+    watch = importlib.import_module("dags.lakemark_watch")
+    assert watch._is_hourly({"dag_run": run, "prev_start_date_success": before}) is expected

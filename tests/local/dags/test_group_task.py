@@ -1,0 +1,95 @@
+"""Whom a group's run serves. The context stands in for Airflow's; `tests/installation/test_group.py` has the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on the path
+from airflow.sdk import Asset
+from lakemark_group_task import Asked
+
+WAITS = Asset("waits", "lakemark-waiting://group/g")
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+class Airflow:
+    """The events of an asset, and its store."""
+
+    def __init__(self) -> None:
+        self.events: list[SimpleNamespace] = []
+        self.store: dict[str, str] = {}
+
+    def event(self, **payload: int) -> SimpleNamespace:
+        at = NOON + timedelta(seconds=len(self.events))
+        self.events.append(SimpleNamespace(timestamp=at, extra={"payload": payload}))
+        return self.events[-1]
+
+    def after(self, time: str) -> list[SimpleNamespace]:
+        """As Airflow has it: from that moment on."""
+        return [event for event in self.events if event.timestamp >= datetime.fromisoformat(time)]
+
+    def set(self, key: str, value: str) -> None:
+        self.store[key] = value
+
+    def run(self, given: Sequence[SimpleNamespace], try_number: int = 1, run_type: str = "asset_triggered") -> Any:
+        return {
+            "dag_run": SimpleNamespace(run_type=run_type),
+            "ti": SimpleNamespace(try_number=try_number),
+            "triggering_asset_events": {WAITS: given} if given else {},
+            "asset_state_store": {WAITS: SimpleNamespace(get=self.store.get, set=self.set)},
+            "inlet_events": {WAITS: self},
+        }
+
+
+@pytest.fixture
+def airflow() -> Airflow:
+    return Airflow()
+
+
+def test_a_run_serves_all_that_no_run_has_served_yet_whatever_airflow_gives_it(airflow: Airflow) -> None:
+    first = airflow.event(a=3)
+    begun = airflow.run([first])
+    asked = Asked.of(begun, WAITS)
+    assert asked.records == {"a": 3}
+    asked.is_done(begun, WAITS)
+    second, third = airflow.event(b=1), airflow.event(c=2, b=4)
+    begun = airflow.run([second])  # the third one came while the first run was active
+    asked = Asked.of(begun, WAITS)
+    assert asked.records == {"b": 4, "c": 2}
+    asked.is_done(begun, WAITS)
+    fourth = airflow.event(d=1)
+    assert Asked.of(airflow.run([third, fourth]), WAITS).records == {"d": 1}
+
+
+def test_a_first_run_serves_what_came_after_its_own_events(airflow: Airflow) -> None:
+    airflow.event(old=1)
+    first = airflow.event(a=1)
+    airflow.event(b=1)
+    assert Asked.of(airflow.run([first]), WAITS).records == {"a": 1, "b": 1}
+
+
+def test_another_try_serves_what_the_run_was_started_for_and_what_has_come_since(airflow: Airflow) -> None:
+    first = airflow.event(a=1)
+    begun = airflow.run([first])
+    Asked.of(begun, WAITS).is_done(begun, WAITS)
+    airflow.event(b=1)
+    assert Asked.of(airflow.run([first], try_number=2), WAITS).records == {"a": 1, "b": 1}
+
+
+def test_a_run_with_nothing_left_serves_nobody_and_keeps_what_was_taken(airflow: Airflow) -> None:
+    first = airflow.event(a=1)
+    begun = airflow.run([first])
+    Asked.of(begun, WAITS).is_done(begun, WAITS)
+    taken = dict(airflow.store)
+    asked = Asked.of(begun, WAITS)
+    asked.is_done(begun, WAITS)
+    assert (asked.records, airflow.store) == ({}, taken)
+
+
+def test_a_run_that_a_person_starts_is_for_all(airflow: Airflow) -> None:
+    airflow.event(a=1)
+    assert Asked.of(airflow.run([], run_type="manual"), WAITS).records is None
