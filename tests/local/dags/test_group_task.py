@@ -1,4 +1,4 @@
-"""Whom a group's run serves. The context stands in for Airflow's; `tests/installation/test_group.py` has the real one."""
+"""Whom a group's run serves. A context stands in for Airflow's; `tests/installation/test_group.py` has the real one."""
 
 from __future__ import annotations
 
