@@ -41,9 +41,9 @@ _SESSION = {
 }
 
 # For a Spark Connect server that does not answer. The client waits ten minutes, as by default, but tries again at least
-# every five seconds, not every sixty. A restarted server reports an unknown session at the first call, and the next
-# attempt begins.
-_RETRIES_MAX, _BACKOFF_MAX_MS = 120, 5_000
+# every second, not every sixty. A restarted server reports an unknown session at the first call, and the next attempt
+# begins.
+_RETRIES_MAX, _BACKOFF_MAX_MS = 600, 1_000
 
 # Settings for a batch. (docs/performance.md has the figures.)
 _USUAL = {

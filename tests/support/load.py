@@ -7,7 +7,7 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -29,19 +29,21 @@ class Load(threading.Thread):
     """Sends changes to all topics until told to stop; knows when each was acknowledged.
 
     Args:
-        per_minute: records to each topic, evenly; the topics take turns.
+        per_minute: records to each topic, evenly; the topics take turns. before: what was sent to them before.
     """
 
-    def __init__(self, servers: str, topics: list[str], per_minute: float, seed: int) -> None:
+    def __init__(
+        self, servers: str, topics: list[str], per_minute: float, seed: int, before: Sequence[Sent] = ()
+    ) -> None:
         super().__init__(daemon=True)
         self.producer = Producer({"bootstrap.servers": servers, "log_level": 0, "linger.ms": 20})
         self.topics, self.pause, self.random = topics, 60 / per_minute, Random(seed)
-        self.sent: list[Sent] = []
+        self.sent = [*before]
         self.acknowledged: dict[tuple[str, int, int], float] = {}
         self.enough = threading.Event()
 
     def run(self) -> None:
-        seq, now = 0, time.monotonic()
+        seq, now = len(self.sent), time.monotonic()
         due = [(now + self.pause * n / len(self.topics), topic) for n, topic in enumerate(self.topics)]
         while not self.enough.wait(_TICK_SECONDS):
             while due[0][0] <= time.monotonic():

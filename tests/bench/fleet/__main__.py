@@ -99,6 +99,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.began = time.monotonic()
         self.idle: Window | None = None
+        self.load: Load | None = None  # the newest one on the pipelines' topics
 
     def run(self) -> int:
         options = self.options
@@ -182,7 +183,7 @@ class Bench:
     def _fleet(self, pipelines: list[Pipeline]) -> bool:
         world, options = self.installed.world, self.options
         topics = [pipeline.source.topics[0] for pipeline in pipelines]
-        load = Load(world.bootstrap_servers, topics, options.per_minute, seed=1)
+        load = self._load(topics)
         self._warm_up(pipelines, load)
         runs_before = self._runs(pipelines)
         with self.account.window() as window:
@@ -194,7 +195,10 @@ class Bench:
         runs = self._runs(pipelines) - runs_before
         wrong = differing(world, pipelines, load)
         self._tell(
-            f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each", window, runs, len(load.sent)
+            f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each",
+            window,
+            runs,
+            len(load.acknowledged),
         )
         for name, seconds in latencies(world, pipelines, load).items():
             self._say(f"{name}: {spread(seconds)}")
@@ -205,7 +209,7 @@ class Bench:
         """From the death of the Spark server under load to the next batch that is committed."""
         world, stack, options = self.installed.world, self.installed.stack, self.options
         topics = [pipeline.source.topics[0] for pipeline in pipelines]
-        load = Load(world.bootstrap_servers, topics, options.per_minute, seed=3)
+        load = self._load(topics)
         load.start()
         ledgers = [world.coordinator(pipeline).ledger for pipeline in pipelines]
         found = []
@@ -225,6 +229,12 @@ class Bench:
         wrong = differing(world, pipelines, load)
         self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
         return not wrong
+
+    def _load(self, topics: list[str]) -> Load:
+        """On the pipelines' topics. Only one at a time."""
+        before = self.load.sent if self.load is not None else ()
+        self.load = Load(self.installed.world.bootstrap_servers, topics, self.options.per_minute, seed=1, before=before)
+        return self.load
 
     def _warm_up(self, pipelines: list[Pipeline], load: Load) -> None:
         """A record to each: its table is there, and Spark is warm."""
