@@ -194,12 +194,8 @@ class Bench:
             self._drained(pipelines)
         runs = self._runs(pipelines) - runs_before
         wrong = differing(world, pipelines, load)
-        self._tell(
-            f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each",
-            window,
-            runs,
-            len(load.acknowledged),
-        )
+        what = f"{len(pipelines)} pipelines, {options.per_minute:g} records a minute each"
+        self._tell(what, window, runs, len(load.acknowledged))
         for name, seconds in latencies(world, pipelines, load).items():
             self._say(f"{name}: {spread(seconds)}")
         self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
@@ -207,7 +203,7 @@ class Bench:
 
     def _restart(self, pipelines: list[Pipeline]) -> bool:
         """From the death of the Spark server under load to the next batch that is committed."""
-        world, stack, options = self.installed.world, self.installed.stack, self.options
+        world, stack = self.installed.world, self.installed.stack
         topics = [pipeline.source.topics[0] for pipeline in pipelines]
         load = self._load(topics)
         load.start()
