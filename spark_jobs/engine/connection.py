@@ -25,6 +25,9 @@ SILENT_SECONDS_MAX = 20.0  # more than any pause of a server that still works
 RESTART_SECONDS_MAX = 600.0  # the client's own retries end then
 _PAUSE_SECONDS, _ANSWER_SECONDS = 1.0, 5.0
 _TOLD_FIRST_SECONDS, _TOLD_EVERY_SECONDS = 3.0, 15.0
+# While a server is away, gRPC tries to reach it less and less often, in the end every two minutes. One that has been
+# restarted is noticed at the next try.
+_RECONNECTS = [("grpc.initial_reconnect_backoff_ms", 200), ("grpc.max_reconnect_backoff_ms", 1_000)]
 _NO_SUCH_METHOD = "/lakemark.Watch/Answers"
 
 
@@ -36,7 +39,7 @@ class Connection(DefaultChannelBuilder):
     """
 
     def __init__(self, remote: str, token: str | None) -> None:
-        super().__init__(remote)
+        super().__init__(remote, channelOptions=_RECONNECTS)
         self._url, self._own_token = remote, token
         self._remote = remote.partition(";")[0].rstrip("/")  # for people: without a token
         self._channels: list[grpc.Channel] = []
@@ -61,7 +64,7 @@ class Connection(DefaultChannelBuilder):
         return self.problem
 
     def _watch(self) -> None:
-        options = [("grpc.max_reconnect_backoff_ms", 2_000), ("grpc.use_local_subchannel_pool", 1)]
+        options = [*_RECONNECTS, ("grpc.use_local_subchannel_pool", 1)]
         with DefaultChannelBuilder(self._url, channelOptions=options).toChannel() as channel:
             ask = channel.unary_unary(_NO_SUCH_METHOD)
             answered = time.monotonic()
