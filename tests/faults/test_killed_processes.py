@@ -44,10 +44,10 @@ def job_process() -> psutil.Process:
     return job
 
 
-def two_batches(world: World) -> Pipeline:
+def two_batches(world: World, **sections: object) -> Pipeline:
     """A pipeline whose first batch is in the table, and whose second one is planned."""
     topic = world.topic()
-    pipeline = world.pipeline(topic)
+    pipeline = world.pipeline(topic, **sections)
     world.produce(topic, [{"id": i % 400, "seq": i, "name": "a", "op": "u"} for i in range(600)])
     world.run_batch(pipeline)
     world.produce(topic, [{"id": i % 400, "seq": i * 7 % 900, "name": "b", "op": "u"} for i in range(600)])

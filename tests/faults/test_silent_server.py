@@ -45,7 +45,8 @@ def test_a_silent_server_is_told_of_within_seconds(world: World, stack: Stack) -
 
 @pytest.mark.slow
 def test_maintenance_is_told_of_it_too(world: World, stack: Stack) -> None:
-    pipeline = two_batches(world)
+    pipeline = two_batches(world, maintenance={"small_files_max": 1})
+    run(world, pipeline, 1)  # so there are two files
     with stopped(stack), pytest.raises(RetryableError, match="the Spark server does not answer"):
         run_maintenance(world.settings, pipeline.name, "test", listen=lambda fact: None, log=print)
 
