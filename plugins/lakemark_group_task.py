@@ -7,7 +7,7 @@ tried again, and has its note and its alert, as without a group (`include.protoc
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Self
 
@@ -25,7 +25,7 @@ from structlog.contextvars import bound_contextvars
 from include.jobs.drain import Drain, Ended
 from include.jobs.member_worker import MemberWorker
 from include.lake.lakes import verify_lives
-from include.pipeline_file import find_pipeline
+from include.pipeline_file import Pipeline, find_pipeline
 from include.pipeline_file.loading import groups_in
 from include.protocol.draining import Due, due_members
 from include.protocol.errors import LakemarkError, RetryableError
@@ -36,7 +36,7 @@ from include.sources.logins import connection_variables
 log = logging.getLogger(__name__)
 _UNFINISHED = ["queued", "running"]
 _LANDED, _IDLE = "landed", "nothing new"
-_TAKEN = "taken_until"  # the key in the asset's store
+_TAKEN, _FAILED = "taken_until", "failed"  # keys in the asset's store
 
 
 class DrainTask(BaseOperator):
@@ -62,52 +62,71 @@ class DrainTask(BaseOperator):
         settings = Settings.from_environment()
         members = groups_in(settings.pipelines).get(self.group, [])
         asked = Asked.of(context, self.waits)
-        due = due_members(members, asked.records)
+        due = due_members(members, asked.records, asked.failed)
         log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
         became: dict[str, str] = {}
         with classed():
             verify_lives(settings.lake, settings.home)
-            turns = [*self._admitted(context, settings, due, became)]
-            for one in [*self._drained(settings, turns)]:
-                became[one.member] = self._told(context, settings, one)
+            turns = {one: self._pipeline(context, settings, one, became) for one in due}
+            pipelines = {one.name: pipeline for one, pipeline in turns.items() if pipeline is not None}
+            for ended in self._drained(context, settings, [one for one in due if one.name in pipelines], pipelines):
+                became[ended.member] = self._told(context, settings, pipelines[ended.member], ended)
+            self._tell_of_others(context, settings, members if asked.records is None else asked.records, pipelines)
             asked.is_done(context, self.waits)
         if trouble := [f"{name}: {text}" for name, text in became.items() if text not in (_LANDED, _IDLE)]:
             answer("\n".join(trouble))
         return became
 
-    def _admitted(
-        self, context: Context, settings: Settings, due: Sequence[Due], became: dict[str, str]
-    ) -> Iterator[Due]:
-        """Those that have a turn now. The others: `became` says why not."""
-        for one in due:
-            if (why := _busy_elsewhere(context["ti"], one.name)) is not None:
-                became[one.name] = why
-            elif one.is_large:
-                became[one.name] = self._alone(context, one.name, f"{one.records:,} records are too many for a turn")
-            elif settings.has_cluster_drivers:
-                became[one.name] = self._alone(context, one.name, "its job is a driver on a cluster")
-            else:
-                yield one
+    def _pipeline(self, context: Context, settings: Settings, one: Due, became: dict[str, str]) -> Pipeline | None:
+        """The pipeline of a member that has a turn now; None: it has none, and `became` says why."""
+        try:
+            pipeline = find_pipeline(one.name, settings.pipelines, settings.environment)
+        except LakemarkError as error:
+            became[one.name] = self._alone(context, one.name, str(error))
+            return None
+        if (why := _busy_elsewhere(context["ti"], one.name)) is not None:
+            became[one.name] = why
+        elif one.is_large:
+            became[one.name] = self._alone(context, one.name, f"{one.records:,} records are too many for a turn")
+        elif settings.has_cluster_drivers:
+            became[one.name] = self._alone(context, one.name, "its job is a driver on a cluster")
+        else:
+            return pipeline
+        return None
 
-    def _drained(self, settings: Settings, turns: Sequence[Due]) -> Iterator[Ended]:
-        by = this_try()
+    def _drained(
+        self, context: Context, settings: Settings, due: Sequence[Due], pipelines: Mapping[str, Pipeline]
+    ) -> list[Ended]:
+        """What the turns came to, once all are over: what tells of batches opens tables, and a process that has done so
+        can fork no more workers."""
+        by, ended = this_try(), list[Ended]()
         drain = Drain(
             start=lambda: MemberWorker(settings, by),
-            variables=lambda name: _logins(settings, name),
+            has_code=lambda name: pipelines[name].brings_code,
+            variables=lambda name: _logins(pipelines[name]),
             listen=_heard,
             log=lambda name, line: log.info("%s: %s", name, line),
         )
-        return drain.run(turns)
+        try:
+            for one in drain.run(due):
+                ended.append(one)
+        except RetryableError:
+            Asked.has_failed(context, self.waits, [one.member for one in ended])
+            raise
+        return ended
 
-    def _told(self, context: Context, settings: Settings, ended: Ended) -> str:
+    def _told(self, context: Context, settings: Settings, pipeline: Pipeline, ended: Ended) -> str:
         """Tells of what a turn has landed, and passes on what it has not. Returns what became of the pipeline.
 
         Raises:
             RetryableError: the lake does not say what has landed. The task's next try tells of all of it.
         """
         name, landed, error = ended.member, 0, ended.error
+        outcomes = [result for result in ended.results if result["pipeline"] == name]
         try:
-            landed = self._tell_of_batches(context, settings, ended)
+            if outcomes or error is not None or context["ti"].try_number > 1:
+                # A worker that was ended has not said all.
+                landed = self._tell(context, settings, pipeline, outcomes, is_all=error is None)
         except RetryableError:
             raise
         except Exception as problem:  # whatever it is, the events of the others must be sent
@@ -120,12 +139,27 @@ class DrainTask(BaseOperator):
         log.error("%s: %s", name, error)
         return self._alone(context, name, str(error))
 
-    def _tell_of_batches(self, context: Context, settings: Settings, ended: Ended) -> int:
-        if context["ti"].try_number == 1 and not ended.results:
-            return 0
-        outcomes = [result for result in ended.results if result["pipeline"] == ended.member]
-        with bound_contextvars(pipeline=ended.member):
-            return len(tell_of_landed(settings, ended.member, outcomes=outcomes, context=context, batches=self.batches))
+    def _tell_of_others(
+        self, context: Context, settings: Settings, asked: Collection[str], served: Collection[str]
+    ) -> None:
+        """Tells of what an earlier try has landed of pipelines that have no turn in this one."""
+        for name in asked if context["ti"].try_number > 1 else ():
+            if name in served:
+                continue
+            try:
+                pipeline = find_pipeline(name, settings.pipelines, settings.environment)
+                self._tell(context, settings, pipeline, [], is_all=False)
+            except RetryableError:
+                raise
+            except Exception:  # whatever it is, the events of the others must be sent
+                log.exception("%s: the events of its batches could not be sent", name)
+
+    def _tell(
+        self, context: Context, settings: Settings, pipeline: Pipeline, outcomes: list[JsonObject], *, is_all: bool
+    ) -> int:
+        outlet, is_first = context["outlet_events"][self.batches], context["ti"].try_number == 1
+        with bound_contextvars(pipeline=pipeline.name):
+            return len(tell_of_landed(settings, pipeline, outcomes, is_all=is_all and is_first, outlet=outlet))
 
     def _alone(self, context: Context, name: str, why: str) -> str:
         """Starts a run of the pipeline's own DAG, and says so."""
@@ -143,25 +177,38 @@ class Asked(NamedTuple):
     """
 
     records: Mapping[str, int] | None  # that wait, by pipeline; None: a person has started the run, for all
+    failed: Sequence[str] = ()  # pipelines whose turns have failed in runs that gave up, since one has ended well
     until: datetime | None = None  # of the newest event; None: there is none
 
     @classmethod
     def of(cls, context: Context, waits: Asset) -> Self:
+        store = context["asset_state_store"][waits]
+        failed = store.get(_FAILED) or []
         if context["dag_run"].run_type != "asset_triggered":
-            return cls(None)
+            return cls(None, failed)
         given = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
-        taken = context["asset_state_store"][waits].get(_TAKEN)
+        taken = store.get(_TAKEN)
         since = datetime.fromisoformat(taken) if taken else min((e.timestamp for e in given), default=None)
         newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
         newer = [event for event in newer if not taken or event.timestamp > since]
+        newer = newer or given  # a run has taken its own events, too; or a clock has gone back since
         again = given if context["ti"].try_number > 1 else []  # what its earlier tries were asked for
         records = {name: n for event in (*again, *newer) for name, n in event.extra["payload"].items()}
-        return cls(records, max((event.timestamp for event in newer), default=None))
+        return cls(records, failed, max((event.timestamp for event in newer), default=None))
 
     def is_done(self, context: Context, waits: Asset) -> None:
-        """Its events are taken."""
+        """Its events are taken, and nobody has failed."""
+        store = context["asset_state_store"][waits]
         if self.until is not None:
-            context["asset_state_store"][waits].set(_TAKEN, self.until.isoformat())
+            store.set(_TAKEN, self.until.isoformat())
+        if self.failed:
+            store.set(_FAILED, [])
+
+    @staticmethod
+    def has_failed(context: Context, waits: Asset, names: Collection[str]) -> None:
+        """The run gives up, as the first turns have all failed: these come last the next time."""
+        store = context["asset_state_store"][waits]
+        store.set(_FAILED, sorted({*(store.get(_FAILED) or []), *names}))
 
 
 def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:
@@ -176,9 +223,9 @@ def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:
     return f"{dag_id} is paused" if isinstance(dag, DagResult) and dag.is_paused else None
 
 
-def _logins(settings: Settings, name: str) -> Mapping[str, str]:
+def _logins(pipeline: Pipeline) -> Mapping[str, str]:
     try:
-        return connection_variables(find_pipeline(name, settings.pipelines, settings.environment))
+        return connection_variables(pipeline)
     except LakemarkError:  # the job meets it, too, and reports it
         return {}
 

@@ -10,6 +10,7 @@ ANSWER_KEY = "lakemark_answer"  # the XCom with what a run has to say to the per
 PROBLEM_KEY = "lakemark_problem"  # the XCom in which a failed task says why it failed, and what to do
 OWN_RUN = "lakemark-alone://"  # the URIs of assets that start runs of pipelines in groups; none has a trigger
 SPARK_POOL = "lakemark_spark"  # bounds how many Spark jobs run at once
+GROUP_POOL = "lakemark_groups"  # bounds how many runs of groups do
 TAG = "lakemark"
 WATCH_DAG = "lakemark_watch"
 

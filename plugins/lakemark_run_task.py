@@ -45,23 +45,29 @@ class RunTask(MergeTask):
 
     def _told(self, context: Context, outcomes: list[JsonObject]) -> list[JsonObject]:
         with work_on(self.pipeline):
-            return tell_of_landed(
-                Settings.from_environment(), self.pipeline, outcomes=outcomes, context=context, batches=self.batches
-            )
+            settings = Settings.from_environment()
+            pipeline = find_pipeline(self.pipeline, settings.pipelines, settings.environment)
+            outlet, is_all = context["outlet_events"][self.batches], context["ti"].try_number == 1
+            return tell_of_landed(settings, pipeline, outcomes, is_all=is_all, outlet=outlet)
 
 
 def tell_of_landed(
-    settings: Settings, name: str, outcomes: list[JsonObject], context: Context, batches: AssetAlias
+    settings: Settings,
+    pipeline: Pipeline,
+    outcomes: list[JsonObject],
+    *,
+    is_all: bool,
+    outlet: OutletEventAccessorProtocol,
 ) -> list[JsonObject]:
     """Tells of all that this task has landed of a pipeline, also in its earlier tries. Returns the events.
 
     Args:
-        outcomes: of the batches that this try has run. batches: the alias through which it sends an event for each.
+        outcomes: of the batches that this try has run. is_all: they are all that it has landed. If not, the ledger says
+            what else it was. outlet: takes an event for each.
     """
-    pipeline = find_pipeline(name, settings.pipelines, settings.environment)
-    coordinator, is_first = Coordinator(settings, pipeline), context["ti"].try_number == 1
-    settled = landed_by(coordinator, this_task(), outcomes, is_first)
-    events = tell_of_batches(settings, pipeline, settled, context["outlet_events"][batches])
+    coordinator = Coordinator(settings, pipeline)
+    settled = landed_by(coordinator, this_task(), outcomes, is_all)
+    events = tell_of_batches(settings, pipeline, settled, outlet)
     lakemark_metrics.of_lag_now(coordinator)
     return events
 
@@ -78,15 +84,15 @@ def tell_of_batches(
     return events
 
 
-def landed_by(coordinator: Coordinator, task: str, outcomes: list[JsonObject], is_first_try: bool) -> list[BatchRecord]:
+def landed_by(coordinator: Coordinator, task: str, outcomes: list[JsonObject], is_all: bool) -> list[BatchRecord]:
     """The batches that this try has run, and those that earlier tries of the same task have: a try that was killed has
     told nobody of them.
 
     Args:
-        task: as the ledger knows it, of whatever try. outcomes: of this try's job.
+        task: as the ledger knows it, of whatever try. outcomes: of this try's job. is_all: see `tell_of_landed`.
     """
     ran, ledger = ran_of(outcomes), coordinator.ledger
-    state = ledger.recent(min(ran, default=None)) if is_first_try else ledger.state()
+    state = ledger.recent(min(ran, default=None)) if is_all else ledger.state()
     return [
         record
         for record in state.batches

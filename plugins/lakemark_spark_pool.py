@@ -1,6 +1,6 @@
-"""Creates the pool that limits how many Spark jobs run at once, if Airflow starts and has no such pool.
+"""Creates the pools that limit how many Spark jobs run at once, if Airflow starts and has no such pools.
 
-People change its size in Airflow's UI (Admin, Pools), and this never changes it back.
+People change their sizes in Airflow's UI (Admin, Pools), and this never changes them back.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ from airflow.jobs.job import Job
 from airflow.listeners import hookimpl
 from airflow.models.pool import Pool
 from airflow.plugins_manager import AirflowPlugin
-from lakemark_names import SPARK_POOL
+from lakemark_names import GROUP_POOL, SPARK_POOL
 from sqlalchemy.exc import IntegrityError
 
 from include.settings import Settings
+
+# Runs of groups take small turns, and wait for no large batch, backfill or maintenance.
+_POOLS = {SPARK_POOL: "Lakemark's Spark jobs", GROUP_POOL: "Runs of Lakemark's groups"}
 
 
 @hookimpl
 def on_starting(component: object) -> None:
     """Called in the scheduler, the triggerer and the DAG processor, and in tasks, which have no database."""
-    if not isinstance(component, Job) or Pool.get_pool(SPARK_POOL) is not None:
+    if not isinstance(component, Job):
         return
-    slots = Settings.from_environment().spark_pool_slots
-    with suppress(IntegrityError):  # another component has just created it
-        Pool.create_or_update_pool(SPARK_POOL, slots, "Lakemark's Spark jobs", include_deferred=True)
+    for name, text in _POOLS.items():
+        if Pool.get_pool(name) is None:
+            slots = Settings.from_environment().spark_pool_slots
+            with suppress(IntegrityError):  # another component has just created it
+                Pool.create_or_update_pool(name, slots, text, include_deferred=True)
 
 
 class LakemarkSparkPool(AirflowPlugin):

@@ -11,9 +11,10 @@ from datetime import datetime
 
 import lakemark_on_data  # in plugins/, which Airflow puts on the path
 from airflow.sdk import DAG, Asset, AssetAlias, AssetWatcher
+from lakemark_first_come import FIRST_COME
 from lakemark_group_task import DrainTask
-from lakemark_names import DAG_PREFIX, GROUP_PREFIX, TAG
-from lakemark_tasks import ON_SPARK, TASKS
+from lakemark_names import DAG_PREFIX, GROUP_POOL, GROUP_PREFIX, TAG
+from lakemark_tasks import TASKS
 
 
 def build(name: str, members: Sequence[str]) -> DAG:
@@ -39,6 +40,7 @@ def build(name: str, members: Sequence[str]) -> DAG:
             batches=AssetAlias(f"group {name}: batches"),
             alone=AssetAlias(f"group {name}: runs of their own"),
             doc_md="Gives each pipeline that is due its turn. Safe to clear at any time.",
-            **ON_SPARK,
+            pool=GROUP_POOL,
+            weight_rule=FIRST_COME,
         )
     return dag

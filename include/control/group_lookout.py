@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from include.control.pipeline_watch import PipelineWatch
@@ -13,6 +14,7 @@ from include.settings import Settings
 
 _FILES_SECONDS = 5.0  # between two looks at the files
 _LOOKS_PER_SECOND = 80
+_BESIDE = 4  # looks at once at pipelines in trouble
 
 
 @dataclass
@@ -21,6 +23,8 @@ class GroupLookout:
     group: str
     _members: dict[tuple[str, int], PipelineWatch] = field(default_factory=dict)  # by name, and their files' changes
     _files_at: float = float("-inf")
+    _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_BESIDE, "lakemark-group"))
+    _begun: dict[str, Future[StartRun | None]] = field(default_factory=dict)  # looks beside, by pipeline
 
     @property
     def pause(self) -> float:
@@ -34,8 +38,20 @@ class GroupLookout:
         if now - self._files_at > _FILES_SECONDS:
             self._files_at = now
             self._read_files()
-        starts = {member.name: member.look() for member in self._members.values()}
+        starts = {member.name: self._look_at(member) for member in self._members.values()}
         return {name: start for name, start in starts.items() if start is not None}
+
+    def _look_at(self, member: PipelineWatch) -> StartRun | None:
+        """Nobody waits for the look at a pipeline whose last look has failed: its brokers may not answer again."""
+        begun = self._begun.pop(member.name, None)
+        if begun is None:
+            if not member.is_in_trouble:
+                return member.look()
+            begun = self._beside.submit(member.look)
+        if begun.done():
+            return begun.result()
+        self._begun[member.name] = begun
+        return None
 
     def _read_files(self) -> None:
         folder = self.settings.pipelines

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from include.control.lag import Lookout
 from include.pipeline_file import find_pipeline
 from include.pipeline_file.schedule import OnData
-from include.protocol.data_watch import DataWatch, StartRun
+from include.protocol.data_watch import GROUP_PATIENCE_SECONDS, DataWatch, StartRun
 from include.protocol.errors import LakemarkError
 from include.settings import Settings
 
@@ -22,12 +22,13 @@ class PipelineWatch:
     """Watches one pipeline.
 
     Args:
-        watch: with the thresholds that count; None: those of the pipeline's file.
+        watch: with the thresholds that count; None: those of the pipeline's file, for one in a group.
     """
 
     settings: Settings
     name: str
     watch: DataWatch | None = None
+    is_in_trouble: bool = False  # its last look has failed; the next one may take as long as its brokers are waited for
     _lookout: Lookout | None = None  # none until its file is valid
     _not_before: float = 0.0
 
@@ -43,10 +44,12 @@ class PipelineWatch:
         except Exception:  # whatever it is
             log.exception("%s: a look failed", self.name)
         else:
+            self.is_in_trouble = False
             if start is not None:
                 log.info("%s: %s", self.name, start)
             return start
-        self._not_before = now + TROUBLE_SECONDS
+        self.is_in_trouble = True
+        self._not_before = time.monotonic() + TROUBLE_SECONDS  # the look may have taken long
         return None
 
     def _look(self, now: float) -> StartRun | None:
@@ -55,7 +58,8 @@ class PipelineWatch:
             if self.watch is None:
                 if not isinstance(pipeline.schedule, OnData):  # its file has just changed
                     return None
-                self.watch = DataWatch(pipeline.schedule.records, pipeline.schedule.seconds)
+                schedule = pipeline.schedule
+                self.watch = DataWatch(schedule.records, schedule.seconds, GROUP_PATIENCE_SECONDS)
             self._lookout = Lookout(self.settings, pipeline)
         assert self.watch is not None, "it is made with the lookout"
         return self.watch.look(now, self._lookout.look())

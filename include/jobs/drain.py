@@ -45,11 +45,13 @@ class Drain:
     """One run of a group.
 
     Args:
-        start: starts a worker. variables: of the environment, for a member's turn. listen, log: get a member's name,
-            and a line of its journal or of its log.
+        start: starts a worker. has_code: whether a member brings code of its own into the job, which no other member
+            may meet: it gets a worker for itself. variables: of the environment, for a member's turn. listen, log: get
+            a member's name, and a line of its journal or of its log.
     """
 
     start: Callable[[], Worker]
+    has_code: Callable[[str], bool]
     variables: Callable[[str], Mapping[str, str]]
     listen: Callable[[str, JsonObject], None]
     log: Callable[[str, str], None]
@@ -82,7 +84,7 @@ class Drain:
                 worker.end()
 
     def _begin(self, member: str) -> None:
-        worker = self._free()
+        worker = self.start() if self.has_code(member) else self._free()
         report = JobReport(
             f"{member} --whole-run", lambda fact: self.listen(member, fact), lambda line: self.log(member, line)
         )
@@ -119,9 +121,11 @@ class Drain:
 
     def _end(self, member: str, ending: str | None) -> Ended:
         turn = self._turns.pop(member)
-        if ending is None:
+        if ending is None and not self.has_code(member):
             self._idle.append(turn.worker)
         else:
+            if ending is None:
+                turn.worker.dismiss()
             turn.worker.end()
         error = None
         try:
@@ -132,6 +136,7 @@ class Drain:
 
     def _too_late(self, member: str) -> Ended:
         turn = self._turns.pop(member)
+        self._take(member, turn)
         turn.worker.end()
         error = RetryableError(
             what="the turn of this pipeline in its group lasted too long, and was ended",

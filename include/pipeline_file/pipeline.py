@@ -66,6 +66,11 @@ class Pipeline(Declaration):
         return (self,) if (landing := self.landing) is None else (landing, self)
 
     @property
+    def brings_code(self) -> bool:
+        """Whether its job runs code of the user's own."""
+        return self.transform is not None or any(sink.python is not None for sink in self.sinks.values())
+
+    @property
     def is_landing(self) -> bool:
         return self.name.endswith(LANDING)
 

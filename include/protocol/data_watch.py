@@ -10,6 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 PATIENCE_SECONDS = (120.0, 900.0)  # before a start without a commit is repeated: the first time, and at most
+# The same in a group, where a pipeline that is paused or busy elsewhere has no turn, and a run costs little.
+GROUP_PATIENCE_SECONDS = (30.0, 120.0)
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,15 @@ class DataWatch:
 
     records: int
     seconds: float
+    patience: tuple[float, float] = PATIENCE_SECONDS
     _since: float | None = None  # when the waiting data was first seen
     _started: Waiting | None = None  # what the look found that led to the last start
     _alive_at: float = 0.0  # when something last happened after that
     _life: Hashable = None
-    _patience: float = PATIENCE_SECONDS[0]
+    _patience: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._patience = self.patience[0]
 
     def look(self, now: float, waiting: Waiting) -> StartRun | None:
         """Whether to start a run, given what this look found.
@@ -49,7 +55,7 @@ class DataWatch:
             now: a monotonic clock, in seconds.
         """
         if self._started is not None and waiting.progress != self._started.progress:
-            self._started, self._since, self._patience = None, None, PATIENCE_SECONDS[0]
+            self._started, self._since, self._patience = None, None, self.patience[0]
         if waiting.records == 0 and not waiting.urgent:
             self._started = self._since = None
             return None
@@ -62,6 +68,6 @@ class DataWatch:
         if self._started is not None:
             if now - self._alive_at < self._patience:
                 return None
-            self._patience = min(2 * self._patience, PATIENCE_SECONDS[1])
+            self._patience = min(2 * self._patience, self.patience[1])
         self._started, self._alive_at = waiting, now
         return StartRun(waiting.records, waited)

@@ -18,12 +18,13 @@ TURN_RECORDS_MAX = 200_000  # a member that has more gets a run of its own at on
 _TRIED = 3  # members that have all failed, until the trouble is one that they share
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Due:
     """A member that has something to do."""
 
     records: int  # that wait, as far as is known; 0: not known
     name: str
+    has_failed: bool = False  # in a run of this group that gave up
 
     @property
     def is_large(self) -> bool:
@@ -44,7 +45,9 @@ class Turns:
     failed: int = 0  # turns that have failed by something that another try may not meet
 
     def __post_init__(self) -> None:
-        self.waiting = sorted(self.waiting)  # small ones first: so all together wait least
+        # Small ones first: so all together wait least. Who failed in a run that gave up comes last: if the trouble was
+        # not one that all share, somebody does well before them, and they get runs of their own.
+        self.waiting = sorted(self.waiting, key=lambda one: (one.has_failed, one.records, one.name))
 
     def begin(self, now: float) -> str | None:
         """The next member, whose turn begins now; None if none waits, or enough are at work.
@@ -80,12 +83,12 @@ class Turns:
         return self.done == 0 and self.failed >= _TRIED
 
 
-def due_members(members: Collection[str], asked: Mapping[str, int] | None) -> list[Due]:
+def due_members(members: Collection[str], asked: Mapping[str, int] | None, failed: Collection[str] = ()) -> list[Due]:
     """The members that a run is for.
 
     Args:
-        asked: the waiting records of those that it was started for; None: a person has started it, for all.
+        asked: the waiting records of those that it was started for; None: a person has started it, for all. failed:
+            those whose turns have failed in runs that gave up since one last ended well.
     """
-    if asked is None:
-        return [Due(0, name) for name in members]
-    return [Due(asked[name], name) for name in members if name in asked]
+    known = dict.fromkeys(members, 0) if asked is None else asked
+    return [Due(known[name], name, name in failed) for name in members if name in known]

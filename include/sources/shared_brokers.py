@@ -33,6 +33,7 @@ ENDS_SECONDS = 0.9  # that an answer about ends counts
 TOPICS_SECONDS = 30.0  # that an answer about topics and first offsets counts
 _FORGET_SECONDS = 120.0  # after which a source that nobody asks about any more is left out
 _TIMEOUT_SECONDS = 10.0
+_AWAY_SECONDS = 5.0  # that brokers which did not answer are left alone: all who ask meanwhile get the same error
 
 
 class SharedBrokers:
@@ -64,6 +65,7 @@ class _Cluster:
         self.lock = threading.Lock()
         self.said: deque[KafkaError] = deque(maxlen=10)
         self._any_source = source
+        self._away: tuple[KafkaException, float] | None = None  # why the last question failed, and when
         self._admin: AdminClient | None = None  # none after an error: the next one has the login of then
         self._asking: dict[Hashable, tuple[Source, float]] = {}  # who has asked, by what they read, and when
         self._id = ""
@@ -75,6 +77,8 @@ class _Cluster:
 
     def extent(self, source: Source, now: float) -> SourceExtent:
         self._asking[source.topics, source.topics_pattern] = source, now
+        if self._away is not None and now - self._away[1] < _AWAY_SECONDS:
+            raise self._away[0]
         try:
             if now - self._topics_at > TOPICS_SECONDS:
                 self._names, self._topics, self._topics_at = None, {}, now
@@ -86,7 +90,8 @@ class _Cluster:
             if is_due or lacking:
                 self._ask_for_ends()
                 self._ends_at = now
-        except KafkaException:
+        except KafkaException as error:
+            self._away = error, time.monotonic()
             if self._admin is not None:
                 self._admin.poll(0.1)  # serves error_cb
             self._admin, self._topics_at, self._ends_at = None, float("-inf"), float("-inf")

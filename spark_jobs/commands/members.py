@@ -3,7 +3,8 @@
 That process writes a file of JSON lines while it goes on: `{"member": NAME, "variables": {...}}` asks for a run, with
 the connections that its pipeline names as variables of the environment, and `{"end": true}` says that there is no more.
 Each line of this job's journal says in `member` whose it is, and `{"member": NAME, "ended": true}` is the last one of a
-run, whether it has failed or not.
+run, whether it has failed or not. A pipeline that brings code of its own must be the only one: the process keeps what
+that code leaves behind.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def run_members(inbox: str, open_session: Open, started_by: str, say: SayFact) -
             with _variables(asked["variables"]):
                 tell = partial(_say_of, name, say)
                 try:
-                    _run(name, shared, open_session, started_by=started_by, say=tell)
+                    _run(name, shared, started_by, tell)
                 except LakemarkError as error:
                     tell(error.facts())
                     print(error, file=sys.stderr, flush=True)
@@ -52,15 +53,10 @@ def run_members(inbox: str, open_session: Open, started_by: str, say: SayFact) -
             say({"member": name, "ended": True})
 
 
-def _run(name: str, shared: SharedSession, open_session: Open, *, started_by: str, say: SayFact) -> None:
+def _run(name: str, shared: SharedSession, started_by: str, say: SayFact) -> None:
     settings = Settings.from_environment()
     pipeline = find_pipeline(name, settings.pipelines, settings.environment)
-    if pipeline.transform is None:
-        Runs(settings, shared, started_by, say).whole_run(pipeline)
-        return
-    # A user's transform may leave something behind in its session, which is no other pipeline's business.
-    with closing(SharedSession(lambda: open_session(settings))) as own:
-        Runs(settings, own, started_by, say).whole_run(pipeline)
+    Runs(settings, shared, started_by, say).whole_run(pipeline)
 
 
 def _say_of(name: str, say: SayFact, fact: JsonObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event, get_ident
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from include.sources.shared_brokers import SharedBrokers
 from tests.support.batches import source
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -53,6 +55,31 @@ def test_those_that_are_due_are_named_whatever_is_wrong_with_another(lookout: Gr
     assert lookout.look() == {}  # its run has been asked for
 
 
+def test_nobody_waits_for_brokers_that_have_not_answered_once(
+    lookout: GroupLookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member(lookout, "well")
+    member(lookout, "ill")
+    answers, asked = Event(), []
+
+    def slow(self: SharedBrokers, source_: Source) -> SourceExtent:
+        if source_.topics == ("ill",):
+            asked.append(get_ident())
+            assert len(asked) == 1 or answers.wait(60)
+            if len(asked) == 1:
+                raise RetryableError(what="w", where="x", expected="y", found="z", action="wait")
+        return source({("t", 0): (0, 10)})
+
+    monkeypatch.setattr(SharedBrokers, "extent", slow)
+    assert lookout.look().keys() == {"well"}
+    for _ in range(3):
+        assert lookout.look() == {}  # at once
+    assert get_ident() not in asked[1:]
+    answers.set()
+    assert wait_until(lookout.look).keys() == {"ill"}
+    assert len(asked) == 2
+
+
 def test_files_come_change_and_go(lookout: GroupLookout) -> None:
     member(lookout, "one")
     assert lookout.look().keys() == {"one"}
@@ -69,4 +96,4 @@ def test_a_file_that_another_one_makes_valid_is_watched(lookout: GroupLookout) -
     member(lookout, "second", table="lake://silver/shared")
     assert lookout.look() == {}
     member(lookout, "second")
-    assert lookout.look().keys() == {"first", "second"}
+    assert wait_until(lookout.look).keys() == {"first", "second"}

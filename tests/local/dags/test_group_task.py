@@ -21,7 +21,7 @@ class Airflow:
 
     def __init__(self) -> None:
         self.events: list[SimpleNamespace] = []
-        self.store: dict[str, str] = {}
+        self.store: dict[str, Any] = {}
 
     def event(self, **payload: int) -> SimpleNamespace:
         at = NOON + timedelta(seconds=len(self.events))
@@ -32,7 +32,7 @@ class Airflow:
         """As Airflow has it: from that moment on."""
         return [event for event in self.events if event.timestamp >= datetime.fromisoformat(time)]
 
-    def set(self, key: str, value: str) -> None:
+    def set(self, key: str, value: Any) -> None:
         self.store[key] = value
 
     def run(self, given: Sequence[SimpleNamespace], try_number: int = 1, run_type: str = "asset_triggered") -> Any:
@@ -80,14 +80,28 @@ def test_another_try_serves_what_the_run_was_started_for_and_what_has_come_since
     assert Asked.of(airflow.run([first], try_number=2), WAITS).records == {"a": 1, "b": 1}
 
 
-def test_a_run_with_nothing_left_serves_nobody_and_keeps_what_was_taken(airflow: Airflow) -> None:
-    first = airflow.event(a=1)
+def test_a_run_serves_its_own_events_also_if_the_clock_has_gone_back_since_the_last_ones_were_taken(
+    airflow: Airflow,
+) -> None:
+    airflow.store["taken_until"] = (NOON + timedelta(days=1)).isoformat()
+    first, second = airflow.event(a=1), airflow.event(b=1)
     begun = airflow.run([first])
-    Asked.of(begun, WAITS).is_done(begun, WAITS)
-    taken = dict(airflow.store)
     asked = Asked.of(begun, WAITS)
+    assert asked.records == {"a": 1}
     asked.is_done(begun, WAITS)
-    assert (asked.records, airflow.store) == ({}, taken)
+    third = airflow.event(c=1)
+    assert Asked.of(airflow.run([second, third]), WAITS).records == {"b": 1, "c": 1}
+
+
+def test_who_has_failed_in_runs_that_gave_up_is_known_until_one_ends_well(airflow: Airflow) -> None:
+    begun = airflow.run([airflow.event(a=1, b=1)])
+    Asked.has_failed(begun, WAITS, ["b"])
+    Asked.has_failed(begun, WAITS, ["a"])
+    asked = Asked.of(begun, WAITS)
+    assert asked.failed == ["a", "b"]
+    asked.is_done(begun, WAITS)
+    assert Asked.of(begun, WAITS).failed == []
+    assert Asked.of(airflow.run([], run_type="manual"), WAITS).failed == []
 
 
 def test_a_run_that_a_person_starts_is_for_all(airflow: Airflow) -> None:

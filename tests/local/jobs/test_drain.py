@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -55,6 +55,14 @@ class MadeUp:
         self.is_over = True
 
 
+def has_code(member: str) -> bool:
+    return member.endswith("_code")
+
+
+def drain_with(start: Callable[[], MadeUp]) -> Drain:
+    return Drain(start, has_code, lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+
+
 def drained(*members: str) -> tuple[dict[str, object], list[MadeUp]]:
     """The class of each member's error, or its results; and all workers."""
     workers: list[MadeUp] = []
@@ -63,12 +71,20 @@ def drained(*members: str) -> tuple[dict[str, object], list[MadeUp]]:
         workers.append(MadeUp(workers))
         return workers[-1]
 
-    drain = Drain(start, lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    drain = drain_with(start)
     try:
         ended = list(drain.run([Due(0, name) for name in members]))
     finally:
         assert all(worker.is_over for worker in workers)
     return {one.member: one.error and type(one.error) for one in ended}, workers
+
+
+def test_who_brings_code_has_a_worker_that_has_served_nobody_and_will_serve_nobody() -> None:
+    became, workers = drained("well_1", "well_2_code", "well_3", "well_4_code", "well_5")
+    assert set(became.values()) == {None}
+    assert all(len(worker.turns) == 1 for worker in workers if any(map(has_code, worker.turns)))
+    assert sum(len(worker.turns) for worker in workers) == 5
+    assert all(worker.is_dismissed for worker in workers)
 
 
 def test_two_workers_serve_all_and_are_let_go() -> None:
@@ -91,7 +107,9 @@ def test_each_turn_has_its_own_end() -> None:
 
 
 def test_what_a_turn_has_landed_before_it_failed_is_told() -> None:
-    drain = Drain(lambda: MadeUp([]), lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    drain = Drain(
+        lambda: MadeUp([]), has_code, lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None
+    )
     assert [one.results for one in drain.run([Due(0, "dies_1")])] == [[{"pipeline": "dies_1", "batch_id": 0}]]
 
 
@@ -106,7 +124,9 @@ def test_a_turn_that_hangs_is_ended_and_holds_up_nobody(monkeypatch: pytest.Monk
 
 def test_a_worker_that_died_idle_gets_no_turn() -> None:
     workers: list[MadeUp] = []
-    drain = Drain(lambda: MadeUp(workers), lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None)
+    drain = Drain(
+        lambda: MadeUp(workers), has_code, lambda name: {"OF": name}, lambda name, fact: None, lambda name, line: None
+    )
     ended = drain.run([Due(n, f"well_{n}") for n in range(5)])
     first = next(ended)
     for worker in drain._idle:
