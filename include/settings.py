@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Self, TypeVar, get_args
+
+from croniter import croniter
 
 from include.lake.uri import LakeUri, lake_at
 from include.protocol.errors import TerminalError
@@ -20,6 +25,7 @@ MergeEngine = Literal["auto", "lane", "spark"]
 T = TypeVar("T", bound=str)
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 _DIGITS_MAX = 9
+_NEW_YEAR, _RUNS = datetime(2026, 1, 1), 32  # of a schedule, to see how far apart its runs are
 _ENGINE = "engine", "LAKEMARK_MERGE_ENGINE"
 _SET_IT = "set it where Airflow's workers and the command get their environment"
 ADDRESSES = "addresses.json"  # in the home: environment variables with the addresses of what `lakemark up` runs
@@ -77,7 +83,7 @@ class Settings:
         master = env.get("LAKEMARK_SPARK_MASTER") or None
         runner = _runner(env.get("LAKEMARK_RUNNER") or ("connect" if remote else "local"), remote)
         deploy_mode = env.get("LAKEMARK_SPARK_DEPLOY_MODE") or "client"
-        overdue = "LAKEMARK_MAINTENANCE_OVERDUE_HOURS"
+        schedule = env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None
         in_cluster = (runner, deploy_mode) == ("spark-submit", "cluster")
         return cls(
             home=home,
@@ -104,8 +110,8 @@ class Settings:
             airflow_database=env.get("LAKEMARK_AIRFLOW_DATABASE") or None,
             spark_pool_slots=_number(env, "LAKEMARK_SPARK_POOL_SLOTS", default=2, least=1),
             alerts=Path(alerts).absolute() if (alerts := env.get("LAKEMARK_ALERTS")) else None,
-            maintenance_schedule=env.get("LAKEMARK_MAINTENANCE_SCHEDULE", "0 3 * * *") or None,
-            maintenance_overdue_hours=_number(env, overdue, default=72, least=1) if env.get(overdue) != "" else None,
+            maintenance_schedule=schedule,
+            maintenance_overdue_hours=_overdue_hours(env, schedule),
             data_docs=env.get("LAKEMARK_DATA_DOCS") or None,
             data_docs_url=(env.get("LAKEMARK_DATA_DOCS_URL") or "").rstrip("/") or None,
             data_docs_schedule=env.get("LAKEMARK_DATA_DOCS_SCHEDULE", "0 * * * *") or None,
@@ -173,6 +179,24 @@ def _one_of(known: tuple[T, ...], name: str, what: tuple[str, str]) -> T:
             action=_SET_IT,
         )
     return found
+
+
+def _overdue_hours(env: Mapping[str, str], schedule: str | None) -> int | None:
+    """As a person says, or after three runs of the schedule that have not ended well. None: nobody is told."""
+    given = env.get("LAKEMARK_MAINTENANCE_OVERDUE_HOURS")
+    if given == "" or (given is None and schedule is None):
+        return None
+    default = 72 if schedule is None else 3 * max(24, _hours_between_runs(schedule))
+    return _number(env, "LAKEMARK_MAINTENANCE_OVERDUE_HOURS", default=default, least=1)
+
+
+def _hours_between_runs(cron: str) -> int:
+    try:
+        runs = croniter(cron, _NEW_YEAR)
+        times = [runs.get_next(float) for _ in range(_RUNS)]
+    except ValueError:  # Airflow tells what is wrong with it
+        return 24
+    return math.ceil(max(later - earlier for earlier, later in pairwise(times)) / 3600)
 
 
 def _number(env: Mapping[str, str], name: str, default: int, least: int) -> int:

@@ -16,6 +16,7 @@ from include.monitoring.ledger_reader import LedgerReader
 from include.monitoring.staleness import look_at_maintenance
 from include.monitoring.status import status
 from include.protocol.ledger_events import BatchPlanned, MaintenanceEnded
+from include.settings import Settings
 from spark_jobs.commands.maintenance import Maintenance
 from tests.support.batches import batch, committed
 from tests.support.hand_made import coordinator_of, known_to_commands, land, make_target
@@ -55,6 +56,30 @@ def test_maintenance_is_overdue_by_hours(
 ) -> None:
     found = unmaintained_because("p", ended_at, began_at, NOON, hours_max)
     assert (found is None) if why is None else (why in str(found) and "`lakemark maintain p`" in str(found))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "hours"),
+    [
+        (None, None, 72),
+        ("0 3 * * *", None, 72),
+        ("*/10 * * * *", None, 72),
+        ("0 3 * * 0", None, 3 * 7 * 24),
+        ("@weekly", None, 3 * 7 * 24),
+        ("0 3 * * 1-5", None, 3 * 3 * 24),
+        ("nonsense", None, 72),
+        ("", None, None),
+        ("", "100", 100),
+        ("0 3 * * 0", "100", 100),
+        ("0 3 * * 0", "", None),
+    ],
+)
+def test_by_default_three_runs_of_the_schedule_may_be_missing(
+    schedule: str | None, given: str | None, hours: int | None
+) -> None:
+    named = {"LAKEMARK_MAINTENANCE_SCHEDULE": schedule, "LAKEMARK_MAINTENANCE_OVERDUE_HOURS": given}
+    settings = Settings.from_environment({name: text for name, text in named.items() if text is not None})
+    assert settings.maintenance_overdue_hours == hours
 
 
 def test_a_pipeline_whose_maintenance_is_overdue_is_red_unless_something_is_worse() -> None:
