@@ -28,6 +28,7 @@ def main(members: list[str]) -> int:
     settings, began = Settings.from_environment(), time.monotonic()
     drain = Drain(
         start=lambda: MemberWorker(settings, "test"),
+        has_code=lambda name: False,
         variables=lambda name: {},
         listen=lambda name, fact: None,
         log=lambda name, line: print(f"{name}: {line}", file=sys.stderr),

@@ -23,6 +23,7 @@ def waiting(world: World, name: str, **sections: object) -> Pipeline:
 def drained(world: World, pipelines: list[Pipeline], variables: dict[str, str]) -> list[Ended]:
     drain = Drain(
         start=lambda: MemberWorker(world.settings, "test"),
+        has_code={pipeline.name: pipeline.brings_code for pipeline in pipelines}.__getitem__,
         variables=lambda name: variables,
         listen=lambda name, fact: None,
         log=lambda name, line: print(name, line),
@@ -33,7 +34,7 @@ def drained(world: World, pipelines: list[Pipeline], variables: dict[str, str]) 
 def test_one_worker_does_one_run_after_the_other_whatever_befalls_a_member(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one session, which a turn that fails or that brings code of its own does not spoil for the next."""
+    """In one session, which a turn that fails does not spoil for the next."""
     monkeypatch.setattr(draining, "WORKERS", 1)
     monkeypatch.setattr(draining, "SLOW_SECONDS", 60.0)
     ill = world.pipeline("no-such-topic", "m_1_ill")
@@ -50,3 +51,31 @@ def test_one_worker_does_one_run_after_the_other_whatever_befalls_a_member(
         assert [record.attempts[0].started_by for record in world.coordinator(pipeline).ledger.state().batches] == [
             "test"
         ] * 3
+
+
+_TRANSFORM = """
+import sys
+sys.path.insert(0, {folder!r})
+import helpers
+from pyspark.sql import functions as F
+
+def transform(changes, references):
+    return changes.withColumn("name", F.lit(helpers.TAG))
+"""
+
+
+def test_code_that_a_member_brings_is_met_by_no_other_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transform imports a module of the same name, which a process keeps."""
+    monkeypatch.setattr(draining, "WORKERS", 1)
+    world.settings.transforms.mkdir(exist_ok=True)
+    pipelines = []
+    for name in ("c_0", "c_1"):
+        folder = world.settings.transforms / name
+        folder.mkdir()
+        (folder / "helpers.py").write_text(f"TAG = {name!r}\n")
+        (world.settings.transforms / f"{name}.py").write_text(_TRANSFORM.format(folder=str(folder)))
+        schema = "id BIGINT, seq BIGINT, name STRING, op STRING"
+        pipelines.append(waiting(world, name, transform={"file": f"{name}.py", "schema": schema}))
+    assert [one.error for one in drained(world, pipelines, {})] == [None, None]
+    for pipeline in pipelines:
+        assert {row["name"] for row in world.rows(pipeline)} == {pipeline.name}
