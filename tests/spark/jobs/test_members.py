@@ -67,6 +67,7 @@ def transform(changes, references):
 def test_code_that_a_member_brings_is_met_by_no_other_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transform imports a module of the same name, which a process keeps."""
     monkeypatch.setattr(draining, "WORKERS", 1)
+    monkeypatch.setattr(draining, "SLOW_SECONDS", 60.0)
     world.settings.transforms.mkdir(exist_ok=True)
     pipelines = []
     for name in ("c_0", "c_1"):
