@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -190,6 +190,7 @@ def _overdue_hours(env: Mapping[str, str], schedule: str | None) -> int | None:
     return _number(env, "LAKEMARK_MAINTENANCE_OVERDUE_HOURS", default=default, least=1)
 
 
+@cache  # every turn of a group, and every look of the DAG processor, reads the settings
 def _hours_between_runs(cron: str) -> int:
     try:
         runs = croniter(cron, _NEW_YEAR)

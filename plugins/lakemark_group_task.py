@@ -124,9 +124,10 @@ class DrainTask(BaseOperator):
         name, landed, error = ended.member, 0, ended.error
         outcomes = [result for result in ended.results if result["pipeline"] == name]
         try:
-            if outcomes or error is not None or context["ti"].try_number > 1:
-                # A worker that was ended has not said all.
-                landed = self._tell(context, settings, pipeline, outcomes, is_all=error is None)
+            # Neither a worker that was ended has said all, nor an earlier try.
+            is_all = error is None and context["ti"].try_number == 1
+            if outcomes or not is_all:
+                landed = self._tell(context, settings, pipeline, outcomes, is_all=is_all)
         except RetryableError:
             raise
         except Exception as problem:  # whatever it is, the events of the others must be sent
@@ -157,9 +158,9 @@ class DrainTask(BaseOperator):
     def _tell(
         self, context: Context, settings: Settings, pipeline: Pipeline, outcomes: list[JsonObject], *, is_all: bool
     ) -> int:
-        outlet, is_first = context["outlet_events"][self.batches], context["ti"].try_number == 1
+        outlet = context["outlet_events"][self.batches]
         with bound_contextvars(pipeline=pipeline.name):
-            return len(tell_of_landed(settings, pipeline, outcomes, is_all=is_all and is_first, outlet=outlet))
+            return len(tell_of_landed(settings, pipeline, outcomes, is_all=is_all, outlet=outlet))
 
     def _alone(self, context: Context, name: str, why: str) -> str:
         """Starts a run of the pipeline's own DAG, and says so."""

@@ -31,6 +31,7 @@ class SharedSession:
         return nullcontext(self.get())
 
     def get(self) -> SparkSession:
+        """The session. Who closes this object ends it."""
         if self._spark is None:
             self._spark = self._stack.enter_context(self._open())
         return self._spark
