@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import duckdb
 
@@ -22,6 +20,7 @@ from include.lake.uri import LakeUri
 from include.pipeline_file import LINEAGE, Pipeline
 from include.pipeline_file.schema_ddl import Column
 from include.protocol.errors import LakemarkError
+from include.scratch import scratch_folder
 from include.settings import Settings
 
 ROW = f"{LINEAGE}_row"  # column that counts the rows which Spark is asked about
@@ -70,8 +69,8 @@ class Conditions:
         database, names = self.database, [column.name for column in columns]
         numbered, answers = (f"_{part}_{uuid.uuid4().hex}" for part in ("numbered", "answers"))
         database.execute(f"CREATE TABLE {numbered} AS SELECT row_number() OVER () AS {ROW}, * FROM ({rows})")
-        with TemporaryDirectory(prefix="lakemark-audit-") as here, _folder(self.settings) as folder:
-            files, rows_here, answers_here = files_at(folder), Path(here, "rows"), Path(here, "answers")
+        with scratch_folder() as here, _folder(self.settings) as folder:
+            files, rows_here, answers_here = files_at(folder), here / "rows", here / "answers"
             given = ", ".join([ROW, *map(sql_name, names)])
             several = f"(FORMAT parquet, FILE_SIZE_BYTES {_FILE_BYTES})"
             database.execute(f"COPY (SELECT {given} FROM {numbered}) TO {sql_text(str(rows_here))} {several}")

@@ -25,6 +25,7 @@ from include.pipeline_file.schema_ddl import canonical
 from include.pipeline_file.sink_columns import SinkColumn
 from include.protocol.batch import BatchKey
 from include.protocol.errors import LakemarkError, RetryableError, TerminalError
+from include.scratch import scratch_folder
 
 _MEMORY = "1GB"
 _ROWS_AT_ONCE = 100_000
@@ -121,9 +122,9 @@ def net_changes(
     """
     columns = tuple(columns)
     failed: list[LakemarkError] = []
-    with _in_words(failed), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    with _in_words(failed), scratch_folder() as folder, duckdb.connect() as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
-        database.execute(f"SET temp_directory = {sql_text(folder)}")
+        database.execute(f"SET temp_directory = {sql_text(str(folder))}")
         is_copied = changes.may_hold_copies
         of_gone = columns if is_copied else [column for column in columns if column.is_key]
         for name, wanted, rows in (("come", columns, changes.come), ("gone", of_gone, changes.gone)):
@@ -137,7 +138,7 @@ def net_changes(
         without_copies = "EXCEPT ALL SELECT * FROM gone" if is_copied else ""
         database.execute(f"CREATE VIEW written AS SELECT * FROM come {without_copies}")
         database.execute(f"CREATE VIEW removed AS SELECT {keys} FROM gone EXCEPT SELECT {keys} FROM come")
-        found = NetChanges(columns, database, Path(folder), pace)
+        found = NetChanges(columns, database, folder, pace)
         pace.sends(found.written, found.removed)
         yield found
 
@@ -162,9 +163,9 @@ def logged_changes(
     """
     columns = tuple(columns)
     failed: list[LakemarkError] = []
-    with _in_words(failed), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    with _in_words(failed), scratch_folder() as folder, duckdb.connect() as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{_MEMORY}'; SET threads = 2")
-        database.execute(f"SET temp_directory = {sql_text(folder)}")
+        database.execute(f"SET temp_directory = {sql_text(str(folder))}")
         read = pace.through(_noted(changes.come(table), failed), "has read")
         database.register("stream", pa.RecordBatchReader.from_batches(table, read))
         values = ", ".join(_value(column, table) for column in columns)
@@ -174,7 +175,7 @@ def logged_changes(
         database.execute(f"CREATE TABLE written AS SELECT {values} FROM ({in_order})")
         database.unregister("stream")
         database.execute("CREATE TABLE removed AS SELECT * FROM written LIMIT 0")
-        found = NetChanges(columns, database, Path(folder), pace, _is_sorted=True)
+        found = NetChanges(columns, database, folder, pace, _is_sorted=True)
         pace.sends(found.written, found.removed)
         yield found
 
@@ -182,12 +183,12 @@ def logged_changes(
 @contextmanager
 def given_changes(written: pa.Table, removed: pa.Table, columns: Sequence[SinkColumn]) -> Iterator[NetChanges]:
     """Changes that somebody has made up. Args: written, removed: with the columns' names; of the key alone."""
-    with _in_words([]), tempfile.TemporaryDirectory() as folder, duckdb.connect() as database:
+    with _in_words([]), scratch_folder() as folder, duckdb.connect() as database:
         for name, rows in {"written": written, "removed": removed}.items():
             database.register("given", rows)
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
             database.unregister("given")
-        yield NetChanges(tuple(columns), database, Path(folder), Pace())
+        yield NetChanges(tuple(columns), database, folder, Pace())
 
 
 def _noted(batches: Iterator[pa.RecordBatch], failed: list[LakemarkError]) -> Iterator[pa.RecordBatch]:

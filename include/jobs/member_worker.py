@@ -7,12 +7,13 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack
 
 from include.jobs.runner import ending_of, start_job
 from include.lake.stores import lines_at
 from include.lake.uri import LakeUri
 from include.protocol.json_data import JsonObject
+from include.scratch import scratch_folder
 from include.settings import Settings
 
 _READ_BYTES = 1 << 16
@@ -27,8 +28,9 @@ class MemberWorker:
     """
 
     def __init__(self, settings: Settings, started_by: str) -> None:
-        self._folder = TemporaryDirectory(prefix="lakemark-job-")
-        places = [LakeUri(self._folder.name) / name for name in ("inbox.jsonl", "journal.jsonl")]
+        self._scratch = ExitStack()
+        folder = LakeUri(str(self._scratch.enter_context(scratch_folder())))
+        places = [folder / name for name in ("inbox.jsonl", "journal.jsonl")]
         self._inbox, self._journal = map(lines_at, places)
         given = ["--members", str(places[0]), "--started-by", started_by, "--journal", str(places[1])]
         self._process = start_job(settings, given, {})
@@ -68,4 +70,4 @@ class MemberWorker:
         """Ends it at once. What it was at can do no harm: a batch that has not landed is attempted again (I5)."""
         self._process.kill()
         self._process.wait()
-        self._folder.cleanup()
+        self._scratch.close()

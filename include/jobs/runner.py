@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 
 from include.jobs.cluster_job import ClusterJob, ClusterWatch, new_journal
 from include.jobs.ending import end_with_parent
@@ -27,6 +26,7 @@ from include.protocol.errors import Problem
 from include.protocol.json_data import JsonObject
 from include.protocol.ranges import offsets_as_argument
 from include.protocol.runs import RunPlan, WholeRun, Work
+from include.scratch import scratch_folder
 from include.settings import PROJECT_ROOT, Settings
 from include.sources.logins import connection_variables
 
@@ -182,8 +182,8 @@ def _journal_of(settings: Settings, pipeline: str) -> Iterator[LakeUri]:
     """The place of a job's journal: on this machine in a folder that no other user may enter; in the lake if
     spark-submit starts its driver on another machine."""
     if (settings.runner, settings.spark_deploy_mode) != ("spark-submit", "cluster"):
-        with TemporaryDirectory(prefix="lakemark-job-") as folder:
-            yield LakeUri(folder) / "journal.jsonl"
+        with scratch_folder() as folder:
+            yield LakeUri(str(folder)) / "journal.jsonl"
         return
     place = new_journal(settings, pipeline)
     try:

@@ -58,6 +58,7 @@ class Seen:
     pipeline: Pipeline
     digest: LedgerDigest | None = None
     ledger_at: float | None = None  # when the ledger was looked at
+    landing: LedgerDigest | None = None  # of its landing's ledger; None: as for `digest`, or it has none
     problem: str | None = None  # why the ledger cannot be read
     extents: Mapping[TopicPartition, PartitionExtent] | None = None  # what Kafka holds
     kafka_at: float | None = None  # when Kafka said so
@@ -154,12 +155,17 @@ class Overview:
         self._files = files
 
     def _with_ledger(self, seen: Seen) -> Seen:
-        ledger = Tables.of(self._settings, seen.pipeline).ledger
-        reader, now = self._readers.setdefault(ledger, LedgerReader(ledger)), time.time()
+        landing, now = seen.pipeline.landing, time.time()
         try:
-            return replace(seen, digest=reader.digest(), ledger_at=now, problem=None)
+            own = self._digest(seen.pipeline)
+            of_landing = None if landing is None else self._digest(landing)
+            return replace(seen, digest=own, landing=of_landing, ledger_at=now, problem=None)
         except LakemarkError as error:
-            return replace(seen, digest=None, ledger_at=now, problem=str(error))
+            return replace(seen, digest=None, landing=None, ledger_at=now, problem=str(error))
+
+    def _digest(self, half: Pipeline) -> LedgerDigest:
+        ledger = Tables.of(self._settings, half).ledger
+        return self._readers.setdefault(ledger, LedgerReader(ledger)).digest()
 
     def _count_quarantines(self) -> None:
         """Counts what has changed, the longest known first, until the time for it is up."""

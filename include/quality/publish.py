@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mimetypes
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 from include.quality.data_docs import INDEX, OWN_FOLDERS, build
+from include.scratch import scratch_folder
 from include.settings import Settings
 
 NEWEST = 100  # judgements of each pipeline, unless told otherwise
@@ -40,8 +40,8 @@ def publish(settings: Settings, pipelines: Iterable[Pipeline], to: str, newest: 
     place = re.fullmatch(r"s3://([^/]+)/?(.*?)/?", to)
     if place is None:
         raise _refused(to, "s3://BUCKET/PREFIX", to)
-    with tempfile.TemporaryDirectory() as scratch:
-        site = build(settings, pipelines, Path(scratch) / "site", newest).parent
+    with scratch_folder() as scratch:
+        site = build(settings, pipelines, scratch / "site", newest).parent
         prefix = f"{place[2]}/" if place[2] else ""
         return _upload(site, place[1], prefix, say)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from include.protocol.errors import PipelineFileError, TerminalError
 from include.protocol.savepoints import TEXTS
 from include.savepoints.renaming import exchanged, renamed, tables_of, with_section
 from include.savepoints.same_program import counterparts
+from include.scratch import scratch_folder
 from include.settings import Settings
 
 _INSTEAD = "restore the savepoint in its own pipeline; or clone without merge_every (write the new file so)"
@@ -122,7 +122,7 @@ def _written(settings: Settings, name: str, text: str, put: Callable[[Path, Path
 
 def declared_by(settings: Settings, name: str, text: str) -> Pipeline:
     """The pipeline, or the half of one, that a file of this text would declare. Raises TerminalError: none."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         scratch = Path(folder, f"{name.removesuffix(LANDING)}.yaml")
         scratch.write_text(text)
         try:

@@ -93,11 +93,13 @@ def _set_aside(found: Seen) -> SetAside | None:
 
 
 def _unmaintained(found: Seen, overdue_hours: int | None) -> str | None:
-    digest = found.digest
-    if digest is None or digest.first_event_at is None:
-        return None
-    name, began_at = found.pipeline.name, digest.first_event_at
-    return unmaintained_because(name, digest.maintained_at, began_at, now=datetime.now(UTC), hours_max=overdue_hours)
+    halves = {str(found.pipeline.landing_name): found.landing, found.pipeline.name: found.digest}
+    because = (
+        unmaintained_because(name, of.maintained_at, of.first_event_at, now=datetime.now(UTC), hours_max=overdue_hours)
+        for name, of in halves.items()
+        if of is not None and of.first_event_at is not None
+    )
+    return next((why for why in because if why is not None), None)
 
 
 def partition_facts(found: Seen, tp: TopicPartition) -> JsonObject:

@@ -1,4 +1,4 @@
-"""The DAG `lakemark_watch`: what it looks at, and when. Real Delta files, no Kafka."""
+"""The DAG `lakemark_watch`: what it looks at, and when; the page tells of the same. Real Delta files, no Kafka."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on the path
 
 from include.control.coordinator import Coordinator
+from include.monitoring.health import Scheduler
+from include.monitoring.overview import Overview
+from include.pipeline_file import find_pipeline
 from include.protocol.ledger_events import MaintenanceEnded
 from include.settings import Settings
-from tests.support.hand_made import coordinator_of
+from tests.support.hand_made import coordinator_of, known_to_commands
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def long_ago() -> datetime:
+    return datetime.now(UTC) - timedelta(hours=90)
 
 
 @pytest.fixture
 def p(tmp_path: Path) -> Coordinator:
     """A pipeline `p`, whose maintenance last ended 90 hours ago."""
-    coordinator, long_ago = coordinator_of(tmp_path), datetime.now(UTC) - timedelta(hours=90)
-    coordinator.ledger.append(lambda state: [MaintenanceEnded(1, long_ago.isoformat(), "me")])
+    coordinator = coordinator_of(tmp_path)
+    coordinator.ledger.append(lambda state: [MaintenanceEnded(1, long_ago().isoformat(), "me")])
     return coordinator
 
 
@@ -61,3 +68,24 @@ def test_it_does_so_in_the_first_run_of_an_hour_whichever_minute_that_is(
     run = SimpleNamespace(run_type=run_type, start_date=NOON + timedelta(minutes=7))
     watch = importlib.import_module("dags.lakemark_watch")
     assert watch._is_hourly({"dag_run": run, "prev_start_date_success": before}) is expected
+
+
+def test_the_page_tells_of_the_half_that_is_overdue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known_to_commands(coordinator_of(tmp_path, archive="lake://bronze/p", merge_every=2), tmp_path, monkeypatch)
+    settings = Settings.from_environment()
+    overview, pipeline = Overview(settings), find_pipeline("p", settings.pipelines, settings.environment)
+    monkeypatch.setattr(overview, "_ask_kafka", lambda *_: None)
+
+    def told() -> object:
+        overview.look()
+        facts = importlib.import_module("lakemark_page_app.facts")
+        summary = facts.summary(overview._seen["p"], Scheduler(), overdue_hours=72)
+        return summary["why"] if summary["state"] == "unmaintained" else None
+
+    for half in pipeline.halves:
+        Coordinator(settings, half).ledger.append(lambda _: [MaintenanceEnded(1, long_ago().isoformat(), "me")])
+    assert "`lakemark maintain p__landing`" in str(told())
+    for half, expected in zip(pipeline.halves, ("`lakemark maintain p`", "None"), strict=True):
+        now = datetime.now(UTC).isoformat()
+        Coordinator(settings, half).ledger.append(lambda _, at=now: [MaintenanceEnded(1, at, "me")])
+        assert expected in str(told())
