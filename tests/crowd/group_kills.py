@@ -94,7 +94,7 @@ class Kills:
     def _drain(self) -> bool:
         names = [pipeline.name for pipeline in self.members]
         environment = self.world.settings.child_environment()
-        command = [sys.executable, "-m", "tests.crowd.drained", *names]
+        command = [sys.executable, "-m", "tests.support.drained", *names]
         run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         killer = threading.Thread(target=self._kill_while, args=(run,))
         killer.start()

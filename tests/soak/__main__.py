@@ -1,6 +1,7 @@
 """`make soak`: a seeded random schedule of load and faults over several pipelines, and the verdict of an oracle.
 
     python -m tests.soak [--rounds N] [--seed S] [--records-per-round N] [--pipelines N] [--kinds REGEX] [--lake s3]
+        [--group]
 
 One fault a round: kinds are dealt from a shuffled deck, so that every kind comes before the deck is shuffled again. It
 hits a pipeline that has suffered the kind least often.
@@ -43,10 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--pipelines", type=int, default=VICTIMS)
     parser.add_argument("--kinds", default="", help="only kinds whose names match; by default all")
     parser.add_argument("--lake", choices=LAKES, default="local", help="s3: behind a proxy that deals faults, too")
+    parser.add_argument("--group", action="store_true", help="the faults hit runs of a group, of all pipelines")
     options = parser.parse_args(arguments)
     again = (
         f"--seed {options.seed} --rounds {options.rounds} --records-per-round {options.records_per_round} "
-        f"--pipelines {options.pipelines} --kinds '{options.kinds}' --lake {options.lake}"
+        f"--pipelines {options.pipelines} --kinds '{options.kinds}' --lake {options.lake}{' --group' if options.group else ''}"
     )
     print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
     with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder, ExitStack() as up:
@@ -77,6 +79,8 @@ def _soak(
     world, kinds = world_in(folder, stack, options.lake), kinds_on(options.lake)
     per_round = options.records_per_round
     victims = [victim_of(world, stack, store, n, chance, per_round, postgres) for n in range(options.pipelines)]
+    for victim in victims if options.group else ():
+        victim.group = [one.pipeline.name for one in victims]
     injected: Counter[tuple[str, str]] = Counter()
     deck = _deck(chance, [*kinds], options.kinds)
     began = time.monotonic()

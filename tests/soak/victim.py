@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -65,6 +67,7 @@ class Victim:
     rejected: list[str] = field(default_factory=list)  # names that its suite sets aside
     renewed: set[str] = field(default_factory=set)  # sinks that have got the table as it is
     engines: Counter[str] = field(default_factory=Counter)  # of its runs
+    group: Sequence[str] = ()  # the pipelines that drain together with it, and itself; empty: it runs alone
 
     @property
     def proxy(self) -> LossyStore:
@@ -127,12 +130,20 @@ class Victim:
 
     def start(self, *command: str, **environment: str) -> subprocess.Popen[str]:
         """A command of Lakemark's. What it merges is merged by an engine that chance picks, unless the caller does."""
-        chosen = {"LAKEMARK_MERGE_ENGINE": self.chance.choice(ENGINES), **environment}
-        self.engines[chosen["LAKEMARK_MERGE_ENGINE"]] += command[0] == "run"
-        return self.world.start(LAKEMARK, *command, **chosen)
+        return self.world.start(LAKEMARK, *command, **self._with_engine(command[0] == "run", environment))
 
     def run(self, **environment: str) -> subprocess.Popen[str]:
-        return self.start("run", self.pipeline.name, **environment)
+        """A run of its own, or one of its group."""
+        if not self.group:
+            return self.start("run", self.pipeline.name, **environment)
+        members = self.chance.sample(self.group, len(self.group))
+        drained = (sys.executable, "-m", "tests.support.drained", *members)
+        return self.world.start(*drained, **self._with_engine(True, environment))
+
+    def _with_engine(self, is_run: bool, environment: Mapping[str, str]) -> Mapping[str, str]:
+        chosen = {"LAKEMARK_MERGE_ENGINE": self.chance.choice(ENGINES), **environment}
+        self.engines[chosen["LAKEMARK_MERGE_ENGINE"]] += is_run
+        return chosen
 
     def command(self, *command: str, code: int | None = 0) -> str:
         process = self.start(*command)

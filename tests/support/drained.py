@@ -1,13 +1,15 @@
 """One run of a group without Airflow, as the task `drain` does it: prints what became of each turn, as JSON lines.
 
-    python -m tests.crowd.drained MEMBER...
+    python -m tests.support.drained MEMBER...
 
-A member whose turn has failed then has a run of its own, with tries as Airflow has them.
+A member whose turn has failed then has a run of its own, with tries as Airflow has them. A fault point that the
+environment names is for the turns alone.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -15,6 +17,7 @@ from include.jobs.drain import Drain, Ended
 from include.jobs.fork import import_job
 from include.jobs.member_worker import MemberWorker
 from include.jobs.runner import run_job
+from include.pipeline_file import find_pipeline
 from include.protocol.draining import Due
 from include.protocol.errors import LakemarkError, TerminalError
 from include.protocol.runs import WholeRun
@@ -26,9 +29,10 @@ _TRIES = 5
 def main(members: list[str]) -> int:
     import_job()
     settings, began = Settings.from_environment(), time.monotonic()
+    of = {name: find_pipeline(name, settings.pipelines, settings.environment) for name in members}
     drain = Drain(
         start=lambda: MemberWorker(settings, "test"),
-        has_code=lambda name: False,
+        has_code=lambda name: of[name].brings_code,
         variables=lambda name: {},
         listen=lambda name, fact: None,
         log=lambda name, line: print(f"{name}: {line}", file=sys.stderr),
@@ -42,14 +46,16 @@ def main(members: list[str]) -> int:
     except LakemarkError as error:  # all of them have failed: Airflow tries the run again
         print(json.dumps({"shared": str(error)}), flush=True)
         return 0
+    os.environ.pop("LAKEMARK_TEST_FAULT", None)
     for name in failed:
-        print(json.dumps({"alone": name, "error": run_alone(settings, name)}), flush=True)
+        print(json.dumps({"alone": name, "error": run_alone(Settings.from_environment(), name)}), flush=True)
     return 0
 
 
 def say(ended: Ended, seconds: float) -> None:
     error = ended.error and type(ended.error).__name__
-    print(json.dumps({"member": ended.member, "error": error, "seconds": seconds}), flush=True)
+    fact = {"member": ended.member, "error": error, "why": str(ended.error or ""), "seconds": seconds}
+    print(json.dumps(fact), flush=True)
 
 
 def run_alone(settings: Settings, name: str) -> str | None:
