@@ -27,6 +27,9 @@ from spark_jobs.commands.recycling import Limits, Recycling, Use
 from spark_jobs.commands.warm_up import warm_up
 
 _LOOK_SECONDS = 1.0
+# Who waits for a server tries every second (`spark_jobs.engine.connection`), and its work goes before a warm-up: that
+# would have the cores for the first seconds.
+_CLIENTS_TRY_SECONDS = 2.0
 
 
 def main() -> None:
@@ -84,6 +87,8 @@ def _resident_bytes(pid: int) -> int:
 def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: py4j gives the JVM's classes no types
     """What goes wrong here is told, and ends nothing: real batches need no warm server."""
     began = time.monotonic()
+    while not _has_sessions(service) and time.monotonic() - began < _CLIENTS_TRY_SECONDS:
+        time.sleep(0.1)
     try:
         scratch = spark.sparkContext.getConf().get("spark.local.dir")  # what is left there goes at the next start
         merged = warm_up(spark.newSession(), batches, scratch, is_wanted=lambda: _has_sessions(service))

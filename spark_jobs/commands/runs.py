@@ -17,10 +17,12 @@ from include.protocol.runs import RunPlan
 from include.settings import Settings
 from spark_jobs.attempt.attempt import Attempt, AttemptResult, OpenSession
 from spark_jobs.engine.facts import SayFact
+from spark_jobs.engine.session import lives
 
 
 class SharedSession:
-    """A session for several batches. The first that has work opens it. After `close`, the next opens another."""
+    """A session for several batches. The first that has work opens it. The next opens another after `close`, or if the
+    session has gone, as its server was restarted between two batches."""
 
     def __init__(self, open_session: OpenSession) -> None:
         self._open = open_session
@@ -32,6 +34,8 @@ class SharedSession:
 
     def get(self) -> SparkSession:
         """The session. Who closes this object ends it."""
+        if self._spark is not None and not lives(self._spark):
+            self.close()
         if self._spark is None:
             self._spark = self._stack.enter_context(self._open())
         return self._spark

@@ -155,6 +155,16 @@ def _set_all(spark: SparkSession, values: Mapping[str, str]) -> None:
         spark.conf.set(key, value)
 
 
+def lives(spark: SparkSession) -> bool:
+    """Whether a session can be used again: a server that has been restarted knows none of those from before. Waits for
+    a server that is away, as every call does."""
+    try:
+        spark.conf.get("spark.sql.session.timeZone")
+    except PySparkException:
+        return False
+    return True
+
+
 @contextmanager
 def tagged(spark: SparkSession | None, tag: str) -> Iterator[None]:
     """Spark's event log shows this tag at every job that begins in the block."""

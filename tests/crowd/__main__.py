@@ -1,6 +1,9 @@
 """Many pipelines at once in one Airflow, each started by its own data, while its parts are killed.
 
-    python -m tests.crowd --pipelines 20 --minutes 15
+    python -m tests.crowd --pipelines 20 --minutes 15 [--group]
+
+With `--group` they are the members of one group, and three ill ones are beside them: one gets records that are no JSON,
+one waits for a schema registry that never answers, one has a foreign table in the place of its own.
 
 Exits 0 only if every table is what the oracle says and every audit is clean. Prints how long a record takes from its
 producer's acknowledgement to a row that can be read, how long to the attempt's start, and from commit to settled.
@@ -10,23 +13,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+from deltalake import write_deltalake
 
 from include.pipeline_file import Pipeline
 from tests.conftest import settings_in
-from tests.support.installed import Installed, job_of
+from tests.support.installed import Installed, job_of, jobs_with
 from tests.support.load import Load, differing, latencies, spread, wait_seconds, wait_until_read
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.waiting import wait_until
+from tests.support.world import World
 
+_GROUP = "crowd"
+GROUP_DAG = f"lakemark_group__{_GROUP}"
 ON_DATA = {"on_data": {"records": 500, "seconds": 5}}
 
 
@@ -40,6 +52,7 @@ def main() -> int:
     parser.add_argument("--submit", action="store_true", help="spark-submit to a standalone cluster, no warm server")
     parser.add_argument("--database", help="SQLAlchemy URL for Airflow, an empty one; SQLite unless given")
     parser.add_argument("--calm", action="store_true", help="kill nothing")
+    parser.add_argument("--group", action="store_true", help="in one group, with ill members; kills every half minute")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="lakemark-crowd-"))
     settings = {"LAKEMARK_AIRFLOW_DATABASE": options.database} if options.database else {}
@@ -62,20 +75,32 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
 
     schedule = options.cron or ON_DATA
     source = {"limits": {"records_per_batch_max": 100_000}}  # a run takes what waits in one batch
+    shown = {"group": _GROUP} if options.group else {}
     pipelines = [
-        world.pipeline(world.topic(), f"crowd_{n:02}", schedule=schedule, source=source)
+        world.pipeline(world.topic(), f"crowd_{n:02}", schedule=schedule, source=source, **shown)
         for n in range(options.pipelines)
     ]
+    ill = Ill.among(world, pipelines, schedule) if options.group else None
     for pipeline in pipelines:
         installed.dag(pipeline)
+    if ill is not None:
+        wait_until(lambda: installed.api.dag_exists(GROUP_DAG), 90)
+        installed.api.unpause(GROUP_DAG)
     say(f"{len(pipelines)} pipelines are watched")
     topics = [pipeline.source.topics[0] for pipeline in pipelines]
     load = Load(world.bootstrap_servers, topics, 60 * options.events_per_second / len(topics), options.seed)
     load.start()
-    third = options.minutes * 60 / 3
-    for kill in (lambda: kill_scheduler(installed), lambda: kill_worker(pipelines), None):
-        wait_seconds(third)
+    kills = [partial(kill_service, installed, "airflow-scheduler"), partial(kill_worker, pipelines)]
+    if options.group:
+        services = ("airflow-scheduler", "airflow-triggerer", "airflow-dag-processor", "spark", "kafka")
+        among = [kill_member_worker, kill_group_task, *(partial(kill_service, installed, name) for name in services)]
+        chance = random.Random(options.seed)
+        kills = [chance.choice(among) for _ in range(int(options.minutes * 2) - 1)]
+    for kill in (*kills, None):
+        wait_seconds(options.minutes * 60 / (len(kills) + 1))
         say(f"{len(load.sent):,} events; {progress(installed, pipelines)}")
+        if ill is not None:
+            ill.poison()
         if kill is not None and not options.calm:
             say(kill())
     load.enough.set()
@@ -83,8 +108,8 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     say(f"{len(load.sent):,} events sent; waiting until all of them are applied")
     wait_until_read(world, pipelines, 2400)
     say(f"{progress(installed, pipelines)}; nothing waits")
-    wrong = differing(world, pipelines, load)
-    audits = json.loads(installed.lakemark("audit", "--json"))
+    wrong = [*differing(world, pipelines, load), *(ill.wrong() if ill is not None else ())]
+    audits = json.loads(installed.lakemark("audit", *(p.name for p in pipelines), "--json"))
     findings = [f for audit in audits for f in audit["findings"]]
     say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}; audit findings: {findings or 'none'}")
     for name, seconds in latencies(world, pipelines, load).items():
@@ -92,10 +117,28 @@ def crowd(installed: Installed, options: argparse.Namespace) -> bool:
     return not wrong and not findings
 
 
-def kill_scheduler(installed: Installed) -> str:
-    process = psutil.Process(installed.stack.service_pid("airflow-scheduler"))
-    process.send_signal(signal.SIGKILL)
-    return f"killed the scheduler (process {process.pid})"
+def kill_service(installed: Installed, name: str) -> str:
+    pid = installed.stack.service_pid(name)
+    if pid is None:
+        return f"{name} is away already"
+    psutil.Process(pid).send_signal(signal.SIGKILL)
+    return f"killed {name} (process {pid})"
+
+
+def kill_member_worker() -> str:
+    """Kills a job that does turns of the group's members."""
+    worker = wait_until(lambda: next(iter(jobs_with("--members")), None), 120)
+    worker.send_signal(signal.SIGKILL)
+    return f"killed a worker of the group (process {worker.pid})"
+
+
+def kill_group_task() -> str:
+    """Kills the process that supervises the group's task, and with it the task; its workers end by themselves."""
+    task = wait_until(lambda: next(iter(jobs_with("--members")), None), 120).parent()
+    worker = task.parent()
+    for process in (worker, task):
+        process.send_signal(signal.SIGKILL)
+    return f"killed the group's task (processes {worker.pid}, {task.pid})"
 
 
 def kill_worker(pipelines: list[Pipeline]) -> str:
@@ -112,6 +155,38 @@ def progress(installed: Installed, pipelines: list[Pipeline]) -> str:
     """Batches of all pipelines, and whether all of them get their turn."""
     batches = [installed.world.coordinator(p).ledger.state().committed_through + 1 for p in pipelines]
     return f"{sum(batches)} batches committed, {min(batches)} to {max(batches)} of a pipeline"
+
+
+@dataclass
+class Ill:
+    """The ill members of the group. One of them, the poisoned one, has a table to be right nevertheless."""
+
+    world: World
+    poisoned: Pipeline
+    silent: socket.socket  # a registry that takes connections, and never answers
+    sent: int = 0
+
+    @classmethod
+    def among(cls, world: World, pipelines: list[Pipeline], schedule: object) -> Ill:
+        """Makes the last of the pipelines the poisoned one, and adds two that never come to an end."""
+        silent = socket.create_server(("127.0.0.1", 0))
+        registry = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        hanging, foreign = (world.topic() for _ in range(2))
+        shown = {"schedule": schedule, "group": _GROUP}
+        world.pipeline(hanging, "crowd_hanging", source={"format": "avro", "registry": registry}, **shown)
+        pipeline = world.pipeline(foreign, "crowd_foreign", **shown)
+        write_deltalake(str(world.coordinator(pipeline).tables.target), pa.table({"other": [1]}))
+        for topic in (hanging, foreign):
+            world.produce(topic, [b"\0\0\0\0\1abc"])
+        return cls(world, pipelines[-1], silent)
+
+    def poison(self) -> None:
+        self.world.produce(self.poisoned.source.topics[0], [b"no json"] * 3)
+        self.sent += 3
+
+    def wrong(self) -> list[str]:
+        kept = len(self.world.quarantine(self.poisoned))
+        return [] if kept == self.sent else [f"the quarantine has {kept} of {self.sent} records"]
 
 
 if __name__ == "__main__":

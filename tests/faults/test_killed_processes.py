@@ -13,11 +13,13 @@ import pytest
 
 from include.audit.auditor import audit
 from include.installation.stack import Stack
+from include.jobs.member_worker import MemberWorker
 from include.jobs.runner import run_job
 from include.pipeline_file import Pipeline
 from include.protocol.errors import LakemarkError, OutcomeUnknownError, PipelineFileError, TerminalError
 from include.settings import Settings
-from tests.support.world import World, as_dict, newest_by_key
+from tests.support.waiting import wait_until
+from tests.support.world import World, as_dict, changes, newest_by_key
 
 pytestmark = pytest.mark.on_both_lakes
 
@@ -98,6 +100,29 @@ def test_i6_a_killed_spark_server_comes_back_and_the_batch_is_run_again(world: W
     assert run(world, pipeline, 1)[0]["outcome"] == "applied"
     assert stack.service_pid("spark") not in [None, *killed]
     assert_right(world, pipeline)
+
+
+@pytest.mark.slow
+def test_a_workers_turn_after_a_restart_of_the_spark_server_does_well(world: World, stack: Stack) -> None:
+    """The restart came between two turns: nobody's batch was under way."""
+    pipelines = [world.pipeline(world.topic(), name) for name in ("turn_0", "turn_1")]
+    for pipeline in pipelines:
+        world.produce(pipeline.source.topics[0], changes(range(50), 1))
+    worker = MemberWorker(world.settings, "test")
+    try:
+        for pipeline in pipelines:
+            facts: list[dict[str, Any]] = []
+            worker.give(pipeline.name, {})
+            wait_until(lambda facts=facts: facts.extend(worker.facts()) or any("ended" in f for f in facts), 120)
+            assert [fact["result"]["outcome"] for fact in facts if "result" in fact] == ["applied"], facts
+            if pipeline is pipelines[0]:
+                killed = stack.service_pid("spark")
+                os.kill(killed, signal.SIGKILL)
+                wait_until(lambda killed=killed: stack.service_pid("spark") not in (None, killed))
+    finally:
+        worker.end()
+    for pipeline in pipelines:
+        assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
 
 
 def test_a_job_reports_the_class_of_its_error(world: World) -> None:

@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     again = (
         f"--seed {options.seed} --rounds {options.rounds} --records-per-round {options.records_per_round} "
-        f"--pipelines {options.pipelines} --kinds '{options.kinds}' --lake {options.lake}{' --group' if options.group else ''}"
+        f"--pipelines {options.pipelines} --kinds '{options.kinds}' --lake {options.lake}"
+        f"{' --group' if options.group else ''}"
     )
     print(f"seed {options.seed}; to replay: python -m tests.soak {again}", flush=True)
     with tempfile.TemporaryDirectory(prefix="lakemark-soak-") as folder, ExitStack() as up:
