@@ -16,7 +16,7 @@ from include.protocol.json_data import JsonObject
 from include.scratch import scratch_folder
 from include.settings import Settings
 
-_READ_BYTES = 1 << 16
+_READ_BYTES = 1 << 16  # as much as a pipe holds
 _END_SECONDS, _LOOK_SECONDS = 10.0, 0.02
 
 
@@ -47,10 +47,13 @@ class MemberWorker:
         return [json.loads(line) for line in self._journal.new()]
 
     def logged(self) -> list[str]:
-        """The lines that it has logged since the last call."""
+        """The lines that it has logged since the last call. If it has ended: all, also a last one without an end."""
         assert self._process.stdout is not None
+        has_ended = self._process.poll() is not None
         new = self._process.stdout.read(_READ_BYTES)
         *lines, self._rest = (self._rest + (new or b"")).split(b"\n")
+        if has_ended and self._rest:
+            lines, self._rest = [*lines, self._rest], b""
         return [line.decode(errors="replace") for line in lines]
 
     def ending(self) -> str | None:
