@@ -107,11 +107,7 @@ def _run(installed: Installed, home: Path, options: argparse.Namespace, stack: E
         installed.api.unpause(f"lakemark_group__{group}")
     world = installed.world
     load = Load(world.bootstrap_servers, [p.source.topics[0] for p in pipelines], options.per_minute, seed=1)
-    for topic in load.topics:
-        load.send(topic, {"id": 0, "seq": 0, "name": "first", "op": "u"})
-    load.producer.flush()
-    wait_until_read(world, pipelines, 600)
-    load.acknowledged.clear()
+    load.first_records(lambda: wait_until_read(world, pipelines, 600))
     _say(f"{len(pipelines)} pipelines in {len(_GROUPS)} groups are read, {options.per_minute:g} records a minute each")
     load.start()
     wait_seconds(options.minutes * 60)

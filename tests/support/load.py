@@ -7,7 +7,7 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -61,6 +61,18 @@ class Load(threading.Thread):
             self.acknowledged[place] = time.time()
 
         self.producer.produce(topic, json.dumps(value).encode(), partition=value["id"] % 2, on_delivery=delivered)
+
+    def first_records(self, read: Callable[[], None]) -> None:
+        """A record to each topic, so that its table is there, and Spark is warm. How long they took is of no interest.
+
+        Args:
+            read: waits until they are read.
+        """
+        for topic in self.topics:
+            self.send(topic, {"id": 0, "seq": 0, "name": "first", "op": "u"})
+        self.producer.flush()
+        read()
+        self.acknowledged.clear()
 
     def sent_to(self, pipeline: Pipeline) -> list[Sent]:
         return [record for record in self.sent if record.topic in pipeline.source.topics]

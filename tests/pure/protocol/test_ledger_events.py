@@ -166,29 +166,31 @@ def test_the_newest_look_of_each_depth_counts() -> None:
     assert fold([BatchPlanned(batch(0)), committed(batch(0))]).proofs == {}
 
 
-def test_a_kept_state_holds_the_proofs_so_far_and_one_of_an_earlier_lakemark_holds_none() -> None:
+@pytest.mark.parametrize(
+    ("event", "name", "expected"),
+    [
+        (AUDITED, "proofs", AUDITED.looks),
+        (MAINTAINED, "maintained_at", MAINTAINED.ended_at),
+        (LEFT_OUT, "left_out", {"history"}),
+    ],
+)
+def test_i3_a_kept_state_holds_what_was_known_and_contradicts_one_that_does_not(
+    event: Event, name: str, expected: object
+) -> None:
     before = [BatchPlanned(batch(0)), committed(batch(0))]
-    kept = fold([*before, AUDITED]).snapshot()
-    assert fold([kept]).proofs == fold([*before, AUDITED, kept]).proofs == AUDITED.looks
+    kept = fold([*before, event]).snapshot()
+    assert getattr(fold([kept]), name) == getattr(fold([*before, event, kept]), name) == expected
     with pytest.raises(LedgerConflict, match="contradict"):
         fold([*before, kept])
+
+
+def test_a_kept_state_of_an_earlier_lakemark_holds_no_proofs() -> None:
+    before = [BatchPlanned(batch(0)), committed(batch(0))]
     row = to_row(fold(before).snapshot())
     del row["details"]["proofs"]
     assert fold([*before, from_row(row)]).proofs == {}
 
 
-def test_a_kept_state_holds_when_maintenance_last_ended() -> None:
+def test_what_chunks_have_left_out_does_not_hold_for_a_new_generation() -> None:
     before = [BatchPlanned(batch(0)), committed(batch(0))]
-    kept = fold([*before, MAINTAINED]).snapshot()
-    assert fold([kept]).maintained_at == fold([*before, MAINTAINED, kept]).maintained_at == MAINTAINED.ended_at
-    with pytest.raises(LedgerConflict, match="contradict"):
-        fold([*before, kept])
-
-
-def test_i3_a_kept_state_holds_what_chunks_have_left_out_and_a_generation_begins_without() -> None:
-    before = [BatchPlanned(batch(0)), committed(batch(0))]
-    kept = fold([*before, LEFT_OUT]).snapshot()
-    assert fold([kept]).left_out == fold([*before, LEFT_OUT, kept]).left_out == {"history"}
-    with pytest.raises(LedgerConflict, match="contradict"):
-        fold([*before, kept])
     assert fold([*before, LEFT_OUT, SECOND]).left_out == frozenset()
