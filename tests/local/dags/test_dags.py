@@ -131,6 +131,19 @@ def test_with_merge_every_a_landing_comes_first_and_may_have_nothing_to_do(bag, 
     assert dag.get_task("plan").trigger_rule == "none_failed"
 
 
+def test_a_groups_run_and_its_members_own_runs_wait_for_no_slot_of_the_other(bag, tmp_path: Path) -> None:
+    """A large member goes on in a run of its own: a group's run that held the last slot would then do nothing."""
+    for name in ("orders", "payments"):
+        pipeline_file(tmp_path, name, group="shop", schedule={"on_data": {"records": 1, "seconds": 1}})
+    loaded = bag()
+    assert loaded.import_errors == {}
+    drain, merge = (
+        loaded.dags["lakemark_group__shop"].get_task("drain"),
+        loaded.dags["lakemark__orders"].get_task("merge"),
+    )
+    assert (drain.pool, merge.pool) == ("lakemark_groups", "lakemark_spark")
+
+
 def test_a_tasks_process_builds_its_own_dag_only(bag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline_file(tmp_path, "orders")
     pipeline_file(tmp_path, "orders_eu")
