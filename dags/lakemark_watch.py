@@ -18,6 +18,7 @@ import lakemark_metrics
 from airflow.sdk import DAG, Context, Variable, get_current_context, task
 from lakemark_bundle import is_configured
 from lakemark_names import TAG, WATCH_DAG
+from lakemark_tasks import TASKS
 
 from include.monitoring.alerts import staleness_alerts
 from include.monitoring.staleness import look, look_at_maintenance, look_at_sink
@@ -42,6 +43,7 @@ def build(settings: Settings) -> DAG:
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
+        default_args=TASKS,
         tags=[TAG],
     ) as dag:
 
@@ -74,7 +76,8 @@ def build(settings: Settings) -> DAG:
 def _is_hourly(context: Context) -> bool:
     """Whether the run is the first of its hour that does well, or one by hand."""
     run, before = context["dag_run"], context["prev_start_date_success"]
-    return run.run_type != "scheduled" or before is None or _hour(before) != _hour(run.start_date)
+    # Airflow gives a proxy, also of None.
+    return run.run_type != "scheduled" or not before or _hour(before) != _hour(run.start_date)
 
 
 def _hour(moment: datetime) -> datetime:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -57,15 +58,17 @@ def main() -> None:
     events = spark.conf.get("spark.eventLog.dir", None)
     recycling = Recycling(Limits(options.recycle_hours * 3600, options.recycle_mb << 20))
     # The JVM is the service, and this process must not outlive it. One that was short of memory may live on without
-    # its Spark: this process ends with it, and its supervisor starts another one.
+    # its Spark: it ends then, and its supervisor starts another one.
     while os.getppid() == jvm and not context.isStopped():
         age = time.monotonic() - began
         if (why := recycling.why_now(age, _resident_bytes(jvm), partial(_use, service))) is not None:
             print(f"ends, for a fresh server to take its place: {why}", flush=True)
-            return
+            break
         if events and options.events_max_bytes:
             keep_newest(Path(events.removeprefix("file://")), options.events_max_bytes)
         time.sleep(_LOOK_SECONDS)
+    if os.getppid() == jvm:
+        os.kill(jvm, signal.SIGTERM)  # it would serve on without this process: threads of Connect's service hold it
 
 
 def _use(service: Any) -> Use:  # Any: as below

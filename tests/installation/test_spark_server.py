@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import stack_in, world_in
@@ -44,7 +45,8 @@ def test_a_server_that_holds_too_much_makes_way_for_a_fresh_one_and_batches_go_o
         assert as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
         with world.session() as spark:  # something that takes memory
             assert spark.range(3_000_000).selectExpr("id", "uuid() AS text").cache().count() == 3_000_000
-        wait_until(lambda: stack.service_pid("spark") not in (None, first), 120)
+            wait_until(lambda: stack.service_pid("spark") not in (None, first), 120)  # whoever has a session
+        assert not psutil.pid_exists(first)
         assert "ends, for a fresh server to take its place: it holds" in (stack.settings.logs / "spark.log").read_text()
         stack.wait_for("spark", print)
         world.produce(pipeline.source.topics[0], changes(range(50), 9))
