@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from zlib import crc32
 
 from airflow.configuration import conf
 from airflow.dag_processing.bundles.base import BaseDagBundle
-from lakemark_pauses import Pauses
+from lakemark_early_parses import EarlyParses
 
 from include.pipeline_file.loading import changed_at, clashing, groups_in, pipeline_files
 from include.pipeline_file.section import NAME
@@ -48,8 +49,8 @@ class PipelineBundle(BaseDagBundle):
 
     def __init__(self, **arguments: str | None) -> None:
         self._seen: Mapping[str, DagFile] = {}  # at the last refresh
-        self._changed: set[str] = set()  # at the last refresh
-        self._pauses = Pauses()
+        self._again: Mapping[str, float] = {}  # when what has changed is parsed once more
+        self._early = EarlyParses()
         self._times: Mapping[str, int] | None = None  # of the pipeline files' changes
         self._files: Mapping[str, DagFile] = {}  # for them
         super().__init__(**arguments)
@@ -63,7 +64,7 @@ class PipelineBundle(BaseDagBundle):
         """How old, in seconds, the last refresh may be. The DAG processor asks every five (by default), and a refresh
         costs it queries of all DAGs. So there is one when something has changed."""
         try:
-            has_changed = self._changed or self._seen != self._wanted() or self._pauses.have_changed()
+            has_changed = self._due_again() or self._seen != self._wanted() or self._early.are_due()
         except Exception:  # whatever it is, the DAG processor would end; a refresh meets it, too, and it logs that
             has_changed = True
         return 0 if has_changed else _HOUR
@@ -93,17 +94,24 @@ class PipelineBundle(BaseDagBundle):
         with self.lock():
             wanted = self._wanted()
             changed = {name for name, file in wanted.items() if self._seen.get(name) != file}
-            # A parse that began before a change may end after it. So what had changed at the last refresh is parsed
-            # again.
-            for name in changed | (self._changed & wanted.keys()):
+            # A parse that began before a change may end after it, and Airflow does not keep what it parses soon after
+            # it has kept another DAG. So what has changed is parsed once more.
+            due_again = self._due_again()
+            for name in changed | (due_again & wanted.keys()):
                 self._write(name, wanted[name])
             for path in self.path.glob("**/*.py"):
                 if str(path.relative_to(self.path)) not in wanted:
                     path.unlink()
-            self._seen, self._changed = wanted, changed & self._seen.keys()
+            waiting = {name: at for name, at in self._again.items() if name not in due_again}
+            soon = time.monotonic() + conf.getint("core", "min_serialized_dag_update_interval")
+            self._again = {**waiting, **dict.fromkeys(changed & self._seen.keys(), soon)}
+            self._seen = wanted
             if self._made_for() != str(self._times):
                 self._made_for_file.write_text(str(self._times))
-        self._pauses.ask_to_parse()
+        self._early.ask()
+
+    def _due_again(self) -> set[str]:
+        return {name for name, at in self._again.items() if at <= time.monotonic()}
 
     def _wanted(self) -> Mapping[str, DagFile]:
         settings = Settings.from_environment()
@@ -140,10 +148,10 @@ def dag_files(folder: Path, times: Mapping[str, int]) -> Mapping[str, DagFile]:
     """The DAG files for a folder of pipeline files, by their paths in the bundle. Args: times: of the changes there."""
     clashes = {f"{name}.yaml": {f"{other}.yaml" for other in others} for name, others in clashing(folder).items()}
     found = {}
-    for name, time in times.items():
+    for name, changed in times.items():
         # A file whose tables are not apart from another one's is not valid, and may become so when that one changes.
         beside = {other: times.get(other) for other in sorted(clashes.get(name, ()))}
-        found[_path_for(name)] = DagFile(_HEAD % ascii(name) + _PIPELINE.format(name=name), f"{time} {beside}")
+        found[_path_for(name)] = DagFile(_HEAD % ascii(name) + _PIPELINE.format(name=name), f"{changed} {beside}")
     for group, members in groups_in(folder).items():
         found[f"groups/{group}.py"] = DagFile(_HEAD % group + _GROUP.format(name=group), str(members))
     return {**found, "lakemark_watch.py": DagFile(_HEAD % "lakemark_watch" + _WATCH, str(times))}

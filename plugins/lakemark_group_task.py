@@ -177,7 +177,7 @@ class Asked(NamedTuple):
     the asset's store says up to where they were taken.
     """
 
-    records: Mapping[str, int] | None  # that wait, by pipeline; None: a person has started the run, for all
+    records: Mapping[str, int] | None  # that wait, by pipeline; None: the run is for all, as if a person had started it
     failed: Sequence[str] = ()  # pipelines whose turns have failed in runs that gave up, since one has ended well
     until: datetime | None = None  # of the newest event; None: there is none
 
@@ -190,12 +190,20 @@ class Asked(NamedTuple):
         given = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         taken = store.get(_TAKEN)
         since = datetime.fromisoformat(taken) if taken else min((e.timestamp for e in given), default=None)
-        newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
+        try:
+            newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
+        except (
+            AirflowRuntimeError
+        ) as error:  # Airflow shows no event whose run is queued. That run may wait for this one
+            log.info("serves all, as Airflow does not say what has come: %s", error)
+            return cls(None, failed)
         newer = [event for event in newer if not taken or event.timestamp > since]
         newer = newer or given  # a run has taken its own events, too; or a clock has gone back since
         again = given if context["ti"].try_number > 1 else []  # what its earlier tries were asked for
-        records = {name: n for event in (*again, *newer) for name, n in event.extra["payload"].items()}
-        return cls(records, failed, max((event.timestamp for event in newer), default=None))
+        told = [_told_by(event.extra) for event in (*again, *newer)]
+        records = {name: n for due in told if due is not None for name, n in due.items()}
+        until = max((event.timestamp for event in newer), default=None)
+        return cls(None if None in told else records, failed, until)
 
     def is_done(self, context: Context, waits: Asset) -> None:
         """Its events are taken, and nobody has failed."""
@@ -210,6 +218,15 @@ class Asked(NamedTuple):
         """The run gives up, as the first turns have all failed: these come last the next time."""
         store = context["asset_state_store"][waits]
         store.set(_FAILED, sorted({*(store.get(_FAILED) or []), *names}))
+
+
+def _told_by(extra: object) -> Mapping[str, int] | None:
+    """What an event of the group's trigger says: the records that wait, by pipeline. None: it is somebody else's, as
+    Airflow lets anyone send an event, and says nothing that counts."""
+    match extra:
+        case {"payload": {**due}} if all(type(n) is int for n in due.values()):
+            return due
+    return None
 
 
 def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:

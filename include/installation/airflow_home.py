@@ -23,7 +23,13 @@ BUNDLES = [
 ]
 Sections = dict[str, dict[str, object]]
 TUNED: Sections = {
-    "CORE": {"EXECUTOR": "lakemark_warm_executor.WarmLocalExecutor", "PARALLELISM": 4},  # in plugins/
+    # Airflow does not keep a DAG that it parses within so many seconds after it has kept another form of it. It would
+    # be parsed again at once, if it were not for the section below.
+    "CORE": {
+        "EXECUTOR": "lakemark_warm_executor.WarmLocalExecutor",  # in plugins/
+        "PARALLELISM": 4,
+        "MIN_SERIALIZED_DAG_UPDATE_INTERVAL": 0,
+    },
     # A DAG file is parsed when it changes, or what it stands for, which the bundle of Lakemark sees within seconds; and
     # once an hour.
     "DAG_PROCESSOR": {

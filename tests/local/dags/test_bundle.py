@@ -24,24 +24,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LAKEMARK_PIPELINES", str(pipelines))
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH", str(tmp_path / "bundles"))
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(BUNDLES))
+    monkeypatch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "0")  # as `lakemark up` sets it
     return pipelines
 
 
 @pytest.fixture
 def paused(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str, str], bool]:
     """Stands in for Airflow's table of DAGs, of which there is no database here: by bundle, file and DAG id."""
-    import lakemark_pauses
+    import lakemark_early_parses
 
     known: dict[tuple[str, str, str], bool] = {}
-    now = lakemark_pauses.Shown
+    now = lakemark_early_parses.Shown
     monkeypatch.setattr(
-        lakemark_pauses, "_paused_now", lambda: {now(*dag): is_paused for dag, is_paused in known.items()}
+        lakemark_early_parses, "_paused_now", lambda: {now(*dag): is_paused for dag, is_paused in known.items()}
     )
     return known
 
 
 @pytest.fixture
-def bundle(folder: Path, paused):
+def held_up(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """Stands in for Airflow's table of DAGs, too: the files of those that it notes as full though they are not."""
+    found: set[tuple[str, str]] = set()
+    monkeypatch.setattr("lakemark_early_parses._held_up_now", lambda: found)
+    return found
+
+
+@pytest.fixture
+def bundle(folder: Path, paused, held_up):
     from lakemark_bundle import PipelineBundle
 
     return PipelineBundle(name="lakemark")
@@ -93,6 +102,38 @@ def test_a_dag_file_has_a_new_time_when_its_pipeline_file_changes_and_once_more(
     (folder / "orders.yaml").unlink()
     assert looked_at(bundle) == {"lakemark_watch.py"}
     assert files(bundle) == {"pipelines/payments.py", *FIXED}
+
+
+def test_it_has_so_once_airflow_keeps_what_it_parses_again(
+    folder: Path, bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow keeps nothing that it parses within half a minute, by default, after it has kept another form."""
+    monkeypatch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "30")
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    pipeline_file(folder, "orders")
+    bundle.refresh()
+    pipeline_file(folder, "orders", description="Another.")
+    changed = {"pipelines/orders.py", "lakemark_watch.py"}
+    assert [looked_at(bundle), looked_at(bundle)] == [changed, set()]
+    now += 29
+    assert (bundle.refresh_interval, looked_at(bundle)) == (3600, set())
+    now += 1
+    assert (bundle.refresh_interval, looked_at(bundle)) == (0, changed)
+    assert (bundle.refresh_interval, looked_at(bundle)) == (3600, set())
+
+
+def test_the_file_of_a_dag_that_airflow_takes_for_full_is_parsed(
+    bundle, held_up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would start no further run, as a person has ended one."""
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("lakemark_early_parses._ask_to_parse", lambda *file: asked.append(file))
+    bundle.refresh()
+    held_up.add(("lakemark", "groups/g.py"))
+    assert bundle.refresh_interval == 0
+    bundle.refresh()
+    assert asked == [("lakemark", "groups/g.py")]
 
 
 def test_a_dag_file_has_a_new_time_when_another_file_takes_its_table(folder: Path, bundle) -> None:
@@ -192,7 +233,7 @@ def test_the_file_of_a_dag_that_was_paused_or_unpaused_is_parsed(
 ) -> None:
     """Airflow starts and ends the trigger of a DAG that waits for data when it parses the DAG's file."""
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr("lakemark_pauses._ask_to_parse", lambda *file: asked.append(file))
+    monkeypatch.setattr("lakemark_early_parses._ask_to_parse", lambda *file: asked.append(file))
     paused |= {("lakemark", "pipelines/a.py", "a"): False, ("dags-folder", "b.py", "b"): True}
     bundle.refresh()
     bundle.refresh()
@@ -216,7 +257,7 @@ def test_what_goes_wrong_at_a_look_does_not_end_the_dag_processor(bundle, monkey
         raise OSError("the database is away")
 
     bundle.refresh()
-    monkeypatch.setattr("lakemark_pauses._paused_now", broken)
+    monkeypatch.setattr("lakemark_early_parses._paused_now", broken)
     assert bundle.refresh_interval == 0
     with pytest.raises(OSError, match="away"):
         bundle.refresh()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on the path
 from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
 from lakemark_group_task import Asked
 
 WAITS = Asset("waits", "lakemark-waiting://group/g")
@@ -102,6 +104,33 @@ def test_who_has_failed_in_runs_that_gave_up_is_known_until_one_ends_well(airflo
     asked.is_done(begun, WAITS)
     assert Asked.of(begun, WAITS).failed == []
     assert Asked.of(airflow.run([], run_type="manual"), WAITS).failed == []
+
+
+@pytest.mark.parametrize("extra", [{}, {"payload": None}, {"payload": {"a": "many"}}, {"payload": [1]}, None])
+def test_an_event_that_a_person_has_made_is_for_all_and_is_taken_like_any_other(airflow: Airflow, extra: Any) -> None:
+    airflow.event(a=3)
+    by_hand = airflow.event()
+    by_hand.extra = extra
+    begun = airflow.run([airflow.events[0]])
+    asked = Asked.of(begun, WAITS)
+    assert (asked.records, asked.until) == (None, by_hand.timestamp)
+    asked.is_done(begun, WAITS)
+    assert Asked.of(airflow.run([airflow.event(b=1)]), WAITS).records == {"b": 1}
+
+
+def test_a_run_is_for_all_if_airflow_does_not_say_what_has_come(
+    airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers with an error 500 if the run of one of these events is queued, which may be behind this one."""
+    first = airflow.event(a=3)
+    begun = airflow.run([first], try_number=2)
+
+    def refused(_: str) -> NoReturn:
+        raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": 500}))
+
+    monkeypatch.setattr(airflow, "after", refused)
+    asked = Asked.of(begun, WAITS)
+    assert (asked.records, asked.until) == (None, None)
 
 
 def test_a_run_that_a_person_starts_is_for_all(airflow: Airflow) -> None:
