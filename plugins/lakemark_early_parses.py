@@ -61,11 +61,11 @@ def _paused_now() -> dict[Shown, bool]:
 
 def _held_up_now() -> set[tuple[str, str]]:
     """The files (bundle, and path below its own) of DAGs that have fewer runs than they may, and are noted as full."""
-    is_active = (
+    counts = (
         DagRun.state.in_([DagRunState.QUEUED, DagRunState.RUNNING]),
         DagRun.run_type != DagRunType.BACKFILL_JOB,
     )
-    active = select(func.count()).where(DagRun.dag_id == DagModel.dag_id, *is_active).scalar_subquery()
+    active = select(func.count()).where(DagRun.dag_id == DagModel.dag_id, *counts).scalar_subquery()
     is_held_up = (DagModel.exceeds_max_non_backfill, ~DagModel.is_stale, active < DagModel.max_active_runs)
     with create_session() as session:
         rows = session.execute(select(DagModel.bundle_name, DagModel.relative_fileloc).where(*is_held_up))

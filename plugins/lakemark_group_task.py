@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
-from typing import NamedTuple, Self
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import DagResult, GetDag
 from airflow.sdk.types import RuntimeTaskInstanceProtocol
-from lakemark_metrics import of_job  # in plugins/, which Airflow puts on the path
+from lakemark_asked import Asked  # in plugins/, which Airflow puts on the path
+from lakemark_metrics import of_job
 from lakemark_names import DAG_PREFIX
 from lakemark_run_task import tell_of_landed
 from lakemark_tasks import answer, classed, log_fact_of, own_run, this_try
@@ -36,7 +35,6 @@ from include.sources.logins import connection_variables
 log = logging.getLogger(__name__)
 _UNFINISHED = ["queued", "running"]
 _LANDED, _IDLE = "landed", "nothing new"
-_TAKEN, _FAILED = "taken_until", "failed"  # keys in the asset's store
 
 
 class DrainTask(BaseOperator):
@@ -62,7 +60,7 @@ class DrainTask(BaseOperator):
         settings = Settings.from_environment()
         members = groups_in(settings.pipelines).get(self.group, [])
         asked = Asked.of(context, self.waits)
-        due = due_members(members, asked.records, asked.failed)
+        due = due_members(members, asked.records, asked.failed, asked.ill)
         log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
         became: dict[str, str] = {}
         with classed():
@@ -86,6 +84,8 @@ class DrainTask(BaseOperator):
             return None
         if (why := _busy_elsewhere(context["ti"], one.name)) is not None:
             became[one.name] = why
+        elif one.problem is not None:  # its turn would take time from the others
+            became[one.name] = self._alone(context, one.name, one.problem)
         elif one.is_large:
             became[one.name] = self._alone(context, one.name, f"{one.records:,} records are too many for a turn")
         elif settings.has_cluster_drivers:
@@ -127,7 +127,7 @@ class DrainTask(BaseOperator):
             # Neither a worker that was ended has said all, nor an earlier try.
             is_all = error is None and context["ti"].try_number == 1
             if outcomes or not is_all:
-                landed = self._tell(context, settings, pipeline, outcomes, is_all=is_all)
+                landed = self._tell(context, settings, pipeline, outcomes, is_all=is_all, is_well=error is None)
         except RetryableError:
             raise
         except Exception as problem:  # whatever it is, the events of the others must be sent
@@ -149,84 +149,32 @@ class DrainTask(BaseOperator):
                 continue
             try:
                 pipeline = find_pipeline(name, settings.pipelines, settings.environment)
-                self._tell(context, settings, pipeline, [], is_all=False)
+                self._tell(context, settings, pipeline, [], is_all=False, is_well=False)
             except RetryableError:
                 raise
             except Exception:  # whatever it is, the events of the others must be sent
                 log.exception("%s: the events of its batches could not be sent", name)
 
     def _tell(
-        self, context: Context, settings: Settings, pipeline: Pipeline, outcomes: list[JsonObject], *, is_all: bool
+        self,
+        context: Context,
+        settings: Settings,
+        pipeline: Pipeline,
+        outcomes: list[JsonObject],
+        *,
+        is_all: bool,
+        is_well: bool,
     ) -> int:
+        """Args: is_well: its brokers have just answered; nobody waits here for those that may not."""
         outlet = context["outlet_events"][self.batches]
         with bound_contextvars(pipeline=pipeline.name):
-            return len(tell_of_landed(settings, pipeline, outcomes, is_all=is_all, outlet=outlet))
+            return len(tell_of_landed(settings, pipeline, outcomes, is_all=is_all, outlet=outlet, measures_lag=is_well))
 
     def _alone(self, context: Context, name: str, why: str) -> str:
         """Starts a run of the pipeline's own DAG, and says so."""
         context["outlet_events"][self.alone].add(own_run(name), extra={"why": why[:500]})
         log.info("%s goes on in a run of its own", name)
         return f"goes on in a run of its own: {why}"
-
-
-class Asked(NamedTuple):
-    """Whom a run is asked to serve.
-
-    Airflow gives a run the events until the first one after the run before. Those that came later, while that run was
-    active, it gives to the run after this one, if there ever is one. So a run takes all that no run has taken yet, and
-    the asset's store says up to where they were taken.
-    """
-
-    records: Mapping[str, int] | None  # that wait, by pipeline; None: the run is for all, as if a person had started it
-    failed: Sequence[str] = ()  # pipelines whose turns have failed in runs that gave up, since one has ended well
-    until: datetime | None = None  # of the newest event; None: there is none
-
-    @classmethod
-    def of(cls, context: Context, waits: Asset) -> Self:
-        store = context["asset_state_store"][waits]
-        failed = store.get(_FAILED) or []
-        if context["dag_run"].run_type != "asset_triggered":
-            return cls(None, failed)
-        given = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
-        taken = store.get(_TAKEN)
-        since = datetime.fromisoformat(taken) if taken else min((e.timestamp for e in given), default=None)
-        try:
-            newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
-        except (
-            AirflowRuntimeError
-        ) as error:  # Airflow shows no event whose run is queued. That run may wait for this one
-            log.info("serves all, as Airflow does not say what has come: %s", error)
-            return cls(None, failed)
-        newer = [event for event in newer if not taken or event.timestamp > since]
-        newer = newer or given  # a run has taken its own events, too; or a clock has gone back since
-        again = given if context["ti"].try_number > 1 else []  # what its earlier tries were asked for
-        told = [_told_by(event.extra) for event in (*again, *newer)]
-        records = {name: n for due in told if due is not None for name, n in due.items()}
-        until = max((event.timestamp for event in newer), default=None)
-        return cls(None if None in told else records, failed, until)
-
-    def is_done(self, context: Context, waits: Asset) -> None:
-        """Its events are taken, and nobody has failed."""
-        store = context["asset_state_store"][waits]
-        if self.until is not None:
-            store.set(_TAKEN, self.until.isoformat())
-        if self.failed:
-            store.set(_FAILED, [])
-
-    @staticmethod
-    def has_failed(context: Context, waits: Asset, names: Collection[str]) -> None:
-        """The run gives up, as the first turns have all failed: these come last the next time."""
-        store = context["asset_state_store"][waits]
-        store.set(_FAILED, sorted({*(store.get(_FAILED) or []), *names}))
-
-
-def _told_by(extra: object) -> Mapping[str, int] | None:
-    """What an event of the group's trigger says: the records that wait, by pipeline. None: it is somebody else's, as
-    Airflow lets anyone send an event, and says nothing that counts."""
-    match extra:
-        case {"payload": {**due}} if all(type(n) is int for n in due.values()):
-            return due
-    return None
 
 
 def _busy_elsewhere(ti: RuntimeTaskInstanceProtocol, name: str) -> str | None:

@@ -20,11 +20,12 @@ from include.settings import Settings
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
+_TEXT_MAX = 500  # characters
 
 
 class OnGroup(BaseEventTrigger):
-    """Fires when a pipeline of a group is due, as each one's own file says. The event names those that are, with the
-    number of offsets that wait."""
+    """Fires when a pipeline of a group is due, as each one's own file says. The event says how many offsets wait of
+    each that is (`records`), and why a person must act (`ill`), where one must."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
@@ -39,7 +40,8 @@ class OnGroup(BaseEventTrigger):
             try:
                 starts = await asyncio.to_thread(lookout.look)
                 if starts:
-                    yield TriggerEvent({name: start.records for name, start in starts.items()})
+                    ill = {name: start.problem[:_TEXT_MAX] for name, start in starts.items() if start.problem}
+                    yield TriggerEvent({"records": {name: one.records for name, one in starts.items()}, "ill": ill})
             except Exception:  # if this loop ended, it would never start a run again
                 log.exception("group %s: a look failed", self.group)
             await asyncio.sleep(lookout.pause)

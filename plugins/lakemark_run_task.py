@@ -58,17 +58,19 @@ def tell_of_landed(
     *,
     is_all: bool,
     outlet: OutletEventAccessorProtocol,
+    measures_lag: bool = True,
 ) -> list[JsonObject]:
     """Tells of all that this task has landed of a pipeline, also in its earlier tries. Returns the events.
 
     Args:
         outcomes: of the batches that this try has run. is_all: they are all that it has landed. If not, the ledger says
-            what else it was. outlet: takes an event for each.
+            what else it was. outlet: takes an event for each. measures_lag: which waits for brokers that do not answer.
     """
     coordinator = Coordinator(settings, pipeline)
     settled = landed_by(coordinator, this_task(), outcomes, is_all)
     events = tell_of_batches(settings, pipeline, settled, outlet)
-    lakemark_metrics.of_lag_now(coordinator)
+    if measures_lag:
+        lakemark_metrics.of_lag_now(coordinator)
     return events
 
 

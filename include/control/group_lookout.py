@@ -42,7 +42,7 @@ class GroupLookout:
         return {name: start for name, start in starts.items() if start is not None}
 
     def _look_at(self, member: PipelineWatch) -> StartRun | None:
-        """Nobody waits for the look at a pipeline whose last look has failed: its brokers may not answer again."""
+        """Nobody waits for the look at a pipeline whose last look met a problem: its brokers may not answer again."""
         begun = self._begun.pop(member.name, None)
         if begun is None:
             if not member.is_in_trouble:

@@ -13,7 +13,7 @@ from include.participants.heads import mends_of
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.data_watch import Waiting
-from include.protocol.errors import TerminalError
+from include.protocol.errors import TerminalError, is_terminal
 from include.protocol.ledger_state import LedgerState
 from include.protocol.planning import SourceExtent, start_topics
 from include.protocol.ranges import OffsetRange
@@ -72,13 +72,16 @@ class Lookout:
     pipeline: Pipeline
     _read_at: Times | None = field(init=False, default=None)  # when the logs had changed that were read
     _state: LedgerState = field(init=False, default_factory=LedgerState)
+    _landed: LedgerState | None = field(init=False, default=None)  # of its landing; None: it has none
     _mends: bool = field(init=False, default=False)  # a table waits for a repair
     _problem: str | None = field(init=False, default=None)  # that only a person can fix, as those logs say
     _quiet: tuple[SourceExtent, float, Waiting] | None = field(init=False, default=None)  # a look that found nothing
 
     def __post_init__(self) -> None:
-        self._ledger = Ledger(Tables.of(self.settings, self.pipeline).ledger)
-        self._before = [log_store_of(p.uri(self.settings)) for p in Catalog.of(self.pipeline).before]
+        halves = self.pipeline.halves
+        *landing, self._ledger = [Ledger(Tables.of(self.settings, half).ledger) for half in halves]
+        self._landing = landing[0] if landing else None
+        self._before = [log_store_of(p.uri(self.settings)) for half in halves for p in Catalog.of(half).before]
 
     def look(self) -> Waiting:
         """What waits now. A repair is urgent, since readers see what it takes back. So is a problem that only a person
@@ -92,38 +95,55 @@ class Lookout:
         try:
             source = _brokers.extent(self.pipeline.source)
         except TerminalError as error:
-            return Waiting(0, None, str(error), urgent=True)
+            return _told(str(error))
         now = time.monotonic()
         if self._quiet is not None and self._quiet[0] == source and now - self._quiet[1] < _QUIET_SECONDS:
             return self._quiet[2]
         found = self._look_at_logs(source)
-        self._quiet = None if found.records or found.urgent else (source, now, found)
+        self._quiet = None if found.records or found.unmerged or found.urgent else (source, now, found)
         return found
 
     def _look_at_logs(self, source: SourceExtent) -> Waiting:
         try:
-            changed_at = self._ledger.changed_at()
-            changes = (changed_at, *(log.changed_at() for log in self._before))
+            life = tuple(ledger.changed_at() for ledger in (self._landing, self._ledger) if ledger is not None)
+            changes = (*life, *(log.changed_at() for log in self._before))
             if changes != self._read_at:
                 self._read()
                 # File times are coarse: a file this young may change again and keep its time.
                 settled = all(at is None or time.time_ns() - at > _COARSE_NS for at in changes)
                 self._read_at = changes if settled else None
             if self._problem is not None:
-                return Waiting(0, None, self._problem, urgent=True)
+                return _told(self._problem)
         except TerminalError as error:
-            return Waiting(0, None, str(error), urgent=True)
-        state = self._state
+            return _told(str(error))
+        merged, reads = self._state, self._landed or self._state  # `reads` is the half that reads Kafka
+        records = waiting_records(reads, source)
         return Waiting(
-            records=waiting_records(state, source),
-            progress=(state.generation, state.committed_through),
-            life=changed_at,
-            urgent=self._mends or start_topics(state, source, self.pipeline.source.start) is not None,
+            records=records,
+            progress=tuple((half.generation, half.committed_through) for half in (reads, merged)),
+            life=life,
+            urgent=self._mends or start_topics(reads, source, self.pipeline.source.start) is not None,
+            unmerged=max(0, waiting_records(merged, source) - records),
+            problem=_waits_for_a_person(reads) or _waits_for_a_person(merged),
         )
 
     def _read(self) -> None:
         try:
+            self._landed = self._landing.recent() if self._landing is not None else None
             self._state, self._problem = self._ledger.recent(), None
-            self._mends = bool(mends_of(self.settings, self.pipeline, self._state))
+            states = [self._state] if self._landed is None else [self._landed, self._state]
+            halves = zip(self.pipeline.halves, states, strict=True)
+            self._mends = any(mends_of(self.settings, half, state) for half, state in halves)
         except TerminalError as error:
             self._problem = str(error)
+
+
+def _told(problem: str) -> Waiting:
+    """What a look finds that only meets a problem. The run that it starts fails, and tells people."""
+    return Waiting(0, None, problem, urgent=True, problem=problem)
+
+
+def _waits_for_a_person(state: LedgerState) -> str | None:
+    """Why the batch that is planned cannot land until a person has acted, as its last attempt has found."""
+    attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
+    return attempt.problem if attempt is not None and is_terminal(attempt.outcome) else None

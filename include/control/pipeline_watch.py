@@ -28,7 +28,7 @@ class PipelineWatch:
     settings: Settings
     name: str
     watch: DataWatch | None = None
-    is_in_trouble: bool = False  # its last look has failed; the next one may take as long as its brokers are waited for
+    is_in_trouble: bool = False  # its last look met a problem; the next may take as long as its brokers are waited for
     _lookout: Lookout | None = None  # none until its file is valid
     _not_before: float = 0.0
 
@@ -37,29 +37,30 @@ class PipelineWatch:
         now = time.monotonic()
         if now < self._not_before:
             return None
+        start, self.is_in_trouble = None, True
         try:
             start = self._look(now)
         except LakemarkError as error:
             log.warning("%s: %s", self.name, error)
         except Exception:  # whatever it is
             log.exception("%s: a look failed", self.name)
-        else:
-            self.is_in_trouble = False
-            if start is not None:
-                log.info("%s: %s", self.name, start)
-            return start
-        self.is_in_trouble = True
-        self._not_before = time.monotonic() + TROUBLE_SECONDS  # the look may have taken long
-        return None
+        if self.is_in_trouble:
+            self._not_before = time.monotonic() + TROUBLE_SECONDS  # the look may have taken long
+        if start is not None:
+            log.info("%s: %s", self.name, start)
+        return start
 
     def _look(self, now: float) -> StartRun | None:
         if self._lookout is None:
             pipeline = find_pipeline(self.name, self.settings.pipelines, self.settings.environment)
             if self.watch is None:
                 if not isinstance(pipeline.schedule, OnData):  # its file has just changed
+                    self.is_in_trouble = False
                     return None
                 schedule = pipeline.schedule
                 self.watch = DataWatch(schedule.records, schedule.seconds, GROUP_PATIENCE_SECONDS)
             self._lookout = Lookout(self.settings, pipeline)
         assert self.watch is not None, "it is made with the lookout"
-        return self.watch.look(now, self._lookout.look())
+        waiting = self._lookout.look()
+        self.is_in_trouble = waiting.problem is not None
+        return self.watch.look(now, waiting)

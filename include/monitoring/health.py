@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from include.protocol.errors import ERRORS_BY_NAME, TerminalError
+from include.protocol.errors import is_terminal
 from include.protocol.ledger_records import AttemptRecord
 from include.protocol.proofs import Looks, findings_of
 
@@ -168,9 +168,3 @@ def _waits_too_long(what: str, seconds: float, at_most: float, todo: str) -> str
     if seconds <= at_most:
         return None
     return f"{what} has waited for {seconds:,.0f} s, more than {at_most:,.0f} s. What to do: {todo}"
-
-
-def is_terminal(outcome: str | None) -> bool:
-    """Whether an attempt's outcome is the name of an error that only a person can fix."""
-    error = ERRORS_BY_NAME.get(outcome or "")
-    return error is not None and issubclass(error, TerminalError)

@@ -22,6 +22,8 @@ class Waiting:
     progress: Hashable  # changes with every commit
     life: Hashable  # changes with every event in the ledger
     urgent: bool = False  # a topic's start is not recorded yet, a repair is due, or a person must be told something
+    unmerged: int = 0  # offsets that have landed, and are merged once more have (`merge_every`), or no more come
+    problem: str | None = None  # that only a person can fix, as far as is known
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class StartRun:
 
     records: int
     waited_seconds: float
+    problem: str | None = None  # which that run will meet, unless a person has fixed it
 
 
 @dataclass
@@ -43,10 +46,7 @@ class DataWatch:
     _started: Waiting | None = None  # what the look found that led to the last start
     _alive_at: float = 0.0  # when something last happened after that
     _life: Hashable = None
-    _patience: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._patience = self.patience[0]
+    _repeats: int = 0  # of the last start, while nothing comes of it
 
     def look(self, now: float, waiting: Waiting) -> StartRun | None:
         """Whether to start a run, given what this look found.
@@ -55,19 +55,21 @@ class DataWatch:
             now: a monotonic clock, in seconds.
         """
         if self._started is not None and waiting.progress != self._started.progress:
-            self._started, self._since, self._patience = None, None, self.patience[0]
-        if waiting.records == 0 and not waiting.urgent:
+            self._started, self._since, self._repeats = None, None, 0
+        if waiting.records == waiting.unmerged == 0 and not waiting.urgent:
             self._started = self._since = None
             return None
         self._since = now if self._since is None else self._since
         if waiting.life != self._life:
             self._life, self._alive_at = waiting.life, now
         waited = now - self._since
-        if not (waiting.urgent or waiting.records >= self.records or waited >= self.seconds):
+        seconds = self.seconds if waiting.records else max(self.seconds, self.patience[0])
+        if not (waiting.urgent or waiting.records >= self.records or waited >= seconds):
             return None
         if self._started is not None:
-            if now - self._alive_at < self._patience:
+            first, longest = self.patience if waiting.problem is None else PATIENCE_SECONDS
+            if now - self._alive_at < min(first * 2**self._repeats, longest):
                 return None
-            self._patience = min(2 * self._patience, self.patience[1])
+            self._repeats += 1
         self._started, self._alive_at = waiting, now
-        return StartRun(waiting.records, waited)
+        return StartRun(waiting.records, waited, waiting.problem)

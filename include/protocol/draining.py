@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 TURN_SECONDS = 60.0  # the most that a turn may last
 SLOW_SECONDS = 10.0  # a turn that has lasted so long gets a worker beside it, for those who wait
@@ -25,6 +26,7 @@ class Due:
     records: int  # that wait, as far as is known; 0: not known
     name: str
     has_failed: bool = False  # in a run of this group that gave up
+    problem: str | None = None  # that only a person can fix, as far as is known
 
     @property
     def is_large(self) -> bool:
@@ -83,12 +85,18 @@ class Turns:
         return self.done == 0 and self.failed >= _TRIED
 
 
-def due_members(members: Collection[str], asked: Mapping[str, int] | None, failed: Collection[str] = ()) -> list[Due]:
+def due_members(
+    members: Collection[str],
+    asked: Mapping[str, int] | None,
+    failed: Collection[str] = (),
+    ill: Mapping[str, str] = MappingProxyType({}),
+) -> list[Due]:
     """The members that a run is for.
 
     Args:
         asked: the waiting records of those that it was started for; None: a person has started it, for all. failed:
-            those whose turns have failed in runs that gave up since one last ended well.
+            those whose turns have failed in runs that gave up since one last ended well. ill: what only a person can
+            fix, by member.
     """
     known = dict.fromkeys(members, 0) if asked is None else asked
-    return [Due(known[name], name, name in failed) for name in members if name in known]
+    return [Due(known[name], name, name in failed, ill.get(name)) for name in members if name in known]

@@ -221,3 +221,9 @@ def error_from_facts(facts: JsonObject) -> LakemarkError:
     """
     known = ERRORS_BY_NAME.get(facts.get("error", ""))
     return _rebuild(known or _BY_KIND.get(facts.get("kind", ""), OutcomeUnknownError), facts)
+
+
+def is_terminal(outcome: str | None) -> bool:
+    """Whether an attempt's outcome is the name of an error that only a person can fix."""
+    error = ERRORS_BY_NAME.get(outcome or "")
+    return error is not None and issubclass(error, TerminalError)

@@ -17,8 +17,10 @@ from include.protocol.json_data import JsonObject
 from include.sources.avro_schema import AvroSchema
 from include.sources.logins import Login, login_of
 from include.sources.protobuf_schema import NotProtobuf, ProtobufSchema
+from include.sources.within import within
 
-_SECONDS = 10.0
+_SECONDS = 10.0  # between two parts of an answer
+_SECONDS_MAX = 30.0  # of a whole answer
 _ID_MAX = 2**31 - 1  # ids are Java's ints: a registry answers a larger one with a client error
 _ACCEPT = {"Accept": "application/vnd.schemaregistry.v1+json"}
 
@@ -90,9 +92,14 @@ class SchemaRegistry:
 
     def _get(self, path: str) -> JsonObject | None:
         try:
-            answer = requests.get(
-                self.url + path, headers=_ACCEPT, auth=self.login, verify=self.trusted, timeout=_SECONDS
+            answer = within(
+                _SECONDS_MAX,
+                lambda: requests.get(
+                    self.url + path, headers=_ACCEPT, auth=self.login, verify=self.trusted, timeout=_SECONDS
+                ),
             )
+        except TimeoutError as error:
+            raise self._no_answer(path, f"no whole answer in {_SECONDS_MAX:.0f} s") from error
         except requests.RequestException as error:
             raise self._no_answer(path, f"{type(error).__name__}: {error}") from error
         if answer.status_code == 404:

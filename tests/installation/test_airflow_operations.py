@@ -49,6 +49,10 @@ def test_a_stale_table_is_told_once_and_so_is_its_end(installed: Installed, mail
     installed.lakemark("run", "forgotten", "--until-caught-up")
     installed.run("lakemark_watch")
     wait_until(lambda: mail.of("Lakemark: forgotten is fresh again"))
+    scheduled = wait_until(
+        lambda: [run["state"] for run in installed.api.runs("lakemark_watch") if run["run_type"] == "scheduled"], 90
+    )
+    assert "failed" not in scheduled
     (world.settings.pipelines / f"{pipeline.name}.yaml").unlink()
 
 

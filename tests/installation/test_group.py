@@ -38,6 +38,13 @@ def send(installed: Installed, pipeline: Pipeline, records: int, seq: int) -> No
     installed.world.produce(pipeline.source.topics[0], changes(range(records), seq))
 
 
+def event_by_hand(installed: Installed, group: str) -> None:
+    """As Airflow's page makes one."""
+    api, uri = installed.api, f"lakemark-waiting://group/{group}"
+    [asset] = [asset for asset in api._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]
+    api._call("POST", "/api/v2/assets/events", {"asset_id": asset["id"], "extra": {}})
+
+
 def is_right(installed: Installed, pipeline: Pipeline) -> bool:
     world = installed.world
     return as_dict(world.rows(pipeline)) == newest_by_key(world.sent_to(pipeline))
@@ -176,6 +183,44 @@ def test_a_groups_run_whose_task_was_killed_tells_of_what_it_had_landed_before(i
     assert api.tasks(dag_id, run["dag_run_id"])["drain"]["try_number"] == 2
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
     api.set_paused(dag_id, True)
+
+
+@pytest.mark.slow
+def test_a_group_goes_on_after_a_persons_hand_in_its_runs_and_events(installed: Installed) -> None:
+    """An event that is no event of its trigger; runs that a person ends, when one more has been queued already."""
+    api, world = installed.api, installed.world
+    pipeline = member(installed, "handled", "handled_one", source={"limits": {"records_per_batch_max": 100}})
+    own_dag(installed, pipeline)
+    send(installed, pipeline, 2000, 1)
+    dag_id = group_dag(installed, "handled")
+    wait_until(lambda: world.coordinator(pipeline).ledger.state().committed_through >= 1, 120)
+    event_by_hand(installed, "handled")
+    [task] = {worker.parent() for worker in jobs_with("--members")}
+    task.suspend()
+    try:
+        for run_id in wait_until(lambda: api.unfinished_runs(dag_id), 60):
+            api.fail_run(dag_id, run_id)
+    finally:
+        task.resume()
+    send(installed, pipeline, 20, 2)
+    wait_until(lambda: is_right(installed, pipeline), 180)
+    wait_until(lambda: not api.unfinished_runs(dag_id), 90)
+    event_by_hand(installed, "handled")
+    send(installed, pipeline, 20, 3)
+    wait_until(lambda: is_right(installed, pipeline), 90)
+    api.set_paused(dag_id, True)
+
+
+@pytest.mark.slow
+def test_a_member_that_leaves_its_group_soon_after_it_came_is_served(installed: Installed) -> None:
+    """Within half a minute, in which Airflow keeps no other form of a DAG, by default."""
+    pipeline = member(installed, "visited", "visitor")
+    own_dag(installed, pipeline)
+    installed.world.pipeline(pipeline.source.topics[0], "visitor", schedule=_EAGER)
+    installed.api.unpause(f"lakemark__{pipeline.name}")
+    send(installed, pipeline, 20, 1)
+    wait_until(lambda: is_right(installed, pipeline), 60)
+    assert installed.api.runs(f"lakemark__{pipeline.name}")
 
 
 def told(installed: Installed, pipeline: Pipeline) -> list[int]:

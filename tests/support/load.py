@@ -86,7 +86,10 @@ def wait_seconds(seconds: float) -> None:
 def wait_until_read(world: World, pipelines: Iterable[Pipeline], seconds: float) -> None:
     """Waits until nothing waits in Kafka for any pipeline, and each knows where it begins."""
     lookouts = [Lookout(world.settings, pipeline) for pipeline in pipelines]
-    wait_until(lambda: not any(seen.records or seen.urgent for seen in (one.look() for one in lookouts)), seconds)
+    wait_until(
+        lambda: not any(seen.records or seen.unmerged or seen.urgent for seen in (one.look() for one in lookouts)),
+        seconds,
+    )
 
 
 def differing(world: World, pipelines: Iterable[Pipeline], load: Load) -> list[str]:

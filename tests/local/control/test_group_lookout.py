@@ -10,7 +10,7 @@ import yaml
 
 from include.control.group_lookout import GroupLookout
 from include.pipeline_file import Source
-from include.protocol.errors import RetryableError
+from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.planning import SourceExtent
 from include.settings import Settings
 from include.sources.shared_brokers import SharedBrokers
@@ -78,6 +78,24 @@ def test_nobody_waits_for_brokers_that_have_not_answered_once(
     answers.set()
     assert wait_until(lookout.look).keys() == {"ill"}
     assert len(asked) == 2
+
+
+def test_nobody_waits_for_brokers_that_refuse_a_login_either(
+    lookout: GroupLookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person must act, so it is due, and says why. To be refused takes ten seconds."""
+    member(lookout, "ill")
+    asked = []
+
+    def refused(self: SharedBrokers, source_: Source) -> SourceExtent:
+        asked.append(get_ident())
+        raise TerminalError(what="the login is refused", where="x", expected="y", found="z", action="correct it")
+
+    monkeypatch.setattr(SharedBrokers, "extent", refused)
+    [start] = lookout.look().values()
+    assert "the login is refused" in str(start.problem)
+    wait_until(lambda: lookout.look() == {} and len(asked) > 1)
+    assert get_ident() not in asked[1:]
 
 
 def test_files_come_change_and_go(lookout: GroupLookout) -> None:

@@ -11,10 +11,11 @@ from deltalake import DeltaTable
 from include.control.coordinator import Coordinator
 from include.control.lag import Lookout
 from include.participants import heads
-from include.protocol.ledger_events import BatchPlanned
+from include.protocol.ledger_events import AttemptEnded, AttemptStarted, BatchPlanned
 from include.sources.shared_brokers import SharedBrokers
-from tests.support.batches import batch, source
-from tests.support.tables_before import folder_before, land_before, with_one_batch
+from tests.support.batches import batch, committed, source
+from tests.support.hand_made import coordinator_of
+from tests.support.tables_before import begun_with, folder_before, land_before, with_one_batch
 
 
 @pytest.fixture
@@ -49,6 +50,39 @@ def test_a_table_that_lacks_rows_starts_the_run_that_says_so(coordinator: Coordi
         file.unlink()
     seen = Lookout(coordinator.settings, coordinator.pipeline).look()
     assert seen.urgent
+
+
+def test_a_batch_that_waits_for_a_person_is_known_as_such(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pipeline is not asked to run as often as one that is only paused."""
+    monkeypatch.setattr(SharedBrokers, "extent", lambda self, asked: source({("t", 0): (0, 20)}))
+    lookout, begun = Lookout(coordinator.settings, coordinator.pipeline), AttemptStarted(1, 1, "a", "host", "test")
+    coordinator.ledger.append(lambda state: [BatchPlanned(batch(1), state.positions), begun])
+    assert lookout.look().problem is None
+    for outcome, problem in (("TerminalError", "act"), ("RetryableError", None)):
+        attempt = replace(begun, attempt_id=outcome)
+        ended = AttemptEnded(1, 1, outcome, outcome, problem="act")
+        coordinator.ledger.append(lambda state, events=(attempt, ended): events)
+        assert lookout.look().problem == problem
+
+
+def test_where_a_landing_reads_kafka_its_progress_counts_and_so_does_what_waits_to_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {("t", 0): (0, 12)}
+    monkeypatch.setattr(SharedBrokers, "extent", lambda self, asked: source(held))
+    of_both = coordinator_of(tmp_path, archive="lake://bronze/p", merge_every=2)
+    lookout, seen = Lookout(of_both.settings, of_both.pipeline), []
+    for half in of_both.pipeline.halves:
+        one = replace(batch(0), pipeline=half.name)
+        events = [begun_with(one), BatchPlanned(one), committed(one)]
+        Coordinator(of_both.settings, half).ledger.append(lambda state, events=events: events)
+        seen.append(lookout.look())
+    assert [(look.records, look.unmerged) for look in seen] == [(2, 10), (2, 0)]
+    assert seen[0].progress != seen[1].progress
+    held["t", 0] = (0, 10)
+    assert (lookout.look().records, lookout.look().unmerged) == (0, 0)
 
 
 @pytest.mark.parametrize("is_rolled_back", [False, True])

@@ -10,11 +10,12 @@ import pytest
 
 from include.lake.ledger import Ledger
 from include.lake.uri import LakeUri
-from include.monitoring.health import Health, Scheduler, SetAside, is_terminal, judge
+from include.monitoring.health import Health, Scheduler, SetAside, judge
 from include.monitoring.ledger_digest import Sums
 from include.monitoring.ledger_pages import LedgerPages
 from include.monitoring.ledger_reader import LedgerReader
 from include.protocol.backfill import Backfill
+from include.protocol.errors import is_terminal
 from include.protocol.ledger_events import (
     AttemptEnded,
     AttemptStarted,

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
-from include.protocol.data_watch import PATIENCE_SECONDS, DataWatch, StartRun, Waiting
+from include.protocol.data_watch import GROUP_PATIENCE_SECONDS, PATIENCE_SECONDS, DataWatch, StartRun, Waiting
 
 FIRST, LONGEST = PATIENCE_SECONDS
 
 
-def waiting(records: int, progress: int = 0, life: int = 0, urgent: bool = False) -> Waiting:
-    return Waiting(records, progress, life, urgent)
+def waiting(
+    records: int,
+    progress: int = 0,
+    life: int = 0,
+    urgent: bool = False,
+    unmerged: int = 0,
+    problem: str | None = None,
+) -> Waiting:
+    return Waiting(records, progress, life, urgent, unmerged=unmerged, problem=problem)
 
 
 def test_enough_records_start_a_run_at_once() -> None:
@@ -65,3 +73,25 @@ def test_urgent_is_said_at_once_whatever_waits() -> None:
     assert watch.look(0, waiting(0, urgent=True)) == StartRun(0, 0)
     assert watch.look(1, waiting(0, urgent=True)) is None
     assert watch.look(FIRST, waiting(0, urgent=True)) == StartRun(0, FIRST)
+
+
+def test_what_waits_for_a_person_is_said_again_as_rarely_in_a_group() -> None:
+    watch = DataWatch(records=1, seconds=0, patience=GROUP_PATIENCE_SECONDS)
+    ill = waiting(1, problem="no such topic")
+    starts = [now for now in range(0, 5_000, 10) if watch.look(now, ill)]
+    assert [b - a for a, b in itertools.pairwise(starts)][:4] == [FIRST, 2 * FIRST, 4 * FIRST, LONGEST]
+    assert watch.look(6_000, ill) == StartRun(1, 6_000, "no such topic")
+    assert watch.look(6_000 + GROUP_PATIENCE_SECONDS[1], waiting(1))  # a person has acted, and it is only paused
+
+
+def test_what_has_landed_is_merged_once_nothing_has_come_for_a_while() -> None:
+    watch = DataWatch(records=100, seconds=5)
+    assert watch.look(0, waiting(1)) is None
+    assert watch.look(5, waiting(1))
+    for now in range(6, 600, 6):  # something lands every few seconds
+        landed = waiting(0, progress=now, unmerged=now)
+        assert watch.look(now, landed) is None
+        assert watch.look(now + 5, replace(landed, records=3)) == StartRun(3, 5)
+    assert watch.look(600, waiting(0, progress=600, unmerged=600)) is None
+    assert watch.look(600 + FIRST - 1, waiting(0, progress=600, unmerged=600)) is None
+    assert watch.look(600 + FIRST, waiting(0, progress=600, unmerged=600)) == StartRun(0, FIRST)

@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag  # noqa: F401, puts plugins on 
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
-from lakemark_group_task import Asked
+from lakemark_asked import Asked
 
 WAITS = Asset("waits", "lakemark-waiting://group/g")
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Airflow:
 
     def event(self, **payload: int) -> SimpleNamespace:
         at = NOON + timedelta(seconds=len(self.events))
-        self.events.append(SimpleNamespace(timestamp=at, extra={"payload": payload}))
+        self.events.append(SimpleNamespace(timestamp=at, extra={"payload": {"records": payload, "ill": {}}}))
         return self.events[-1]
 
     def after(self, time: str) -> list[SimpleNamespace]:
@@ -106,7 +106,9 @@ def test_who_has_failed_in_runs_that_gave_up_is_known_until_one_ends_well(airflo
     assert Asked.of(airflow.run([], run_type="manual"), WAITS).failed == []
 
 
-@pytest.mark.parametrize("extra", [{}, {"payload": None}, {"payload": {"a": "many"}}, {"payload": [1]}, None])
+@pytest.mark.parametrize(
+    "extra", [{}, None, {"payload": None}, {"payload": {"records": {"a": "many"}, "ill": {}}}, {"payload": {"a": 3}}]
+)
 def test_an_event_that_a_person_has_made_is_for_all_and_is_taken_like_any_other(airflow: Airflow, extra: Any) -> None:
     airflow.event(a=3)
     by_hand = airflow.event()
@@ -131,6 +133,13 @@ def test_a_run_is_for_all_if_airflow_does_not_say_what_has_come(
     monkeypatch.setattr(airflow, "after", refused)
     asked = Asked.of(begun, WAITS)
     assert (asked.records, asked.until) == (None, None)
+
+
+def test_a_run_knows_for_whom_a_person_must_act(airflow: Airflow) -> None:
+    event = airflow.event(a=3, b=0)
+    event.extra["payload"]["ill"] = {"b": "there is no topic"}
+    asked = Asked.of(airflow.run([event]), WAITS)
+    assert (asked.records, asked.ill) == ({"a": 3, "b": 0}, {"b": "there is no topic"})
 
 
 def test_a_run_that_a_person_starts_is_for_all(airflow: Airflow) -> None:
