@@ -14,7 +14,7 @@ from include.settings import Settings
 
 _FILES_SECONDS = 5.0  # between two looks at the files
 _LOOKS_PER_SECOND = 80
-_BESIDE = 4  # looks at once at pipelines in trouble
+_BESIDE = 4  # looks at once that may take long
 
 
 @dataclass
@@ -42,10 +42,10 @@ class GroupLookout:
         return {name: start for name, start in starts.items() if start is not None}
 
     def _look_at(self, member: PipelineWatch) -> StartRun | None:
-        """Nobody waits for the look at a pipeline whose last look met a problem: its brokers may not answer again."""
+        """Nobody waits for a look at a pipeline that may take long."""
         begun = self._begun.pop(member.name, None)
         if begun is None:
-            if not member.is_in_trouble:
+            if not member.may_take_long:
                 return member.look()
             begun = self._beside.submit(member.look)
         if begun.done():

@@ -28,7 +28,7 @@ class PipelineWatch:
     settings: Settings
     name: str
     watch: DataWatch | None = None
-    is_in_trouble: bool = False  # its last look met a problem; the next may take as long as its brokers are waited for
+    may_take_long: bool = True  # as its brokers are waited for: its last look met a problem, or there was none yet
     _lookout: Lookout | None = None  # none until its file is valid
     _not_before: float = 0.0
 
@@ -37,14 +37,14 @@ class PipelineWatch:
         now = time.monotonic()
         if now < self._not_before:
             return None
-        start, self.is_in_trouble = None, True
+        start, self.may_take_long = None, True
         try:
             start = self._look(now)
         except LakemarkError as error:
             log.warning("%s: %s", self.name, error)
         except Exception:  # whatever it is
             log.exception("%s: a look failed", self.name)
-        if self.is_in_trouble:
+        if self.may_take_long:
             self._not_before = time.monotonic() + TROUBLE_SECONDS  # the look may have taken long
         if start is not None:
             log.info("%s: %s", self.name, start)
@@ -55,12 +55,12 @@ class PipelineWatch:
             pipeline = find_pipeline(self.name, self.settings.pipelines, self.settings.environment)
             if self.watch is None:
                 if not isinstance(pipeline.schedule, OnData):  # its file has just changed
-                    self.is_in_trouble = False
+                    self.may_take_long = False
                     return None
                 schedule = pipeline.schedule
                 self.watch = DataWatch(schedule.records, schedule.seconds, GROUP_PATIENCE_SECONDS)
             self._lookout = Lookout(self.settings, pipeline)
         assert self.watch is not None, "it is made with the lookout"
         waiting = self._lookout.look()
-        self.is_in_trouble = waiting.problem is not None
+        self.may_take_long = waiting.problem is not None
         return self.watch.look(now, waiting)
