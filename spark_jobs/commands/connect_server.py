@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ _LOOK_SECONDS = 1.0
 # Who waits for a server tries every second (`spark_jobs.engine.connection`), and its work goes before a warm-up: that
 # would have the cores for the first seconds.
 _CLIENTS_TRY_SECONDS = 2.0
+_CALLS_END_SECONDS = 10.0
 
 
 def main() -> None:
@@ -68,7 +70,18 @@ def main() -> None:
             keep_newest(Path(events.removeprefix("file://")), options.events_max_bytes)
         time.sleep(_LOOK_SECONDS)
     if os.getppid() == jvm:
-        os.kill(jvm, signal.SIGTERM)  # it would serve on without this process: threads of Connect's service hold it
+        _end(jvm, service)
+
+
+def _end(jvm: int, service: Any) -> None:  # Any: as below
+    """Ends the JVM, which would serve on without this process: threads of Connect's service hold it. Calls that have
+    begun come to their end. Later ones find no server, and wait for its successor."""
+    with suppress(Exception):  # of a JVM without memory, whatever it is
+        server, deadline = service.server(), time.monotonic() + _CALLS_END_SECONDS
+        server.shutdown()
+        while not server.isTerminated() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    os.kill(jvm, signal.SIGTERM)
 
 
 def _use(service: Any) -> Use:  # Any: as below
