@@ -36,12 +36,15 @@ def _made() -> tuple[Path, int]:
     when its children have: a child that outlives it may still write there."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        lock = os.open(folder, os.O_RDONLY)
+        try:
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # another process took it for one that was left, as it was not locked yet
+            continue
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if folder.exists():
                 return folder, lock
-        os.close(lock)  # another process took it for one that was left, as it was not locked yet
+        os.close(lock)  # as above, a moment later
 
 
 def _remove_if_left(folder: Path) -> None:

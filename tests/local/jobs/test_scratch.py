@@ -45,3 +45,19 @@ def test_what_a_killed_process_left_goes_with_the_next_one_and_what_a_living_one
         for holder in holders:
             holder.kill()
             holder.wait()
+
+
+def test_many_that_make_folders_at_once_take_none_from_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    makes_many = """
+from include.scratch import scratch_folder
+for _ in range(300):
+    with scratch_folder() as folder:
+        (folder / "file").write_text("mine")
+        assert (folder / "file").read_text() == "mine"
+"""
+    makers = [subprocess.Popen([sys.executable, "-c", makes_many], cwd=PROJECT_ROOT) for _ in range(4)]
+    assert [maker.wait() for maker in makers] == [0] * 4
+    assert list(tmp_path.iterdir()) == []
