@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -71,17 +72,15 @@ class Lookout:
     settings: Settings
     pipeline: Pipeline
     _read_at: Times | None = field(init=False, default=None)  # when the logs had changed that were read
-    _state: LedgerState = field(init=False, default_factory=LedgerState)
-    _landed: LedgerState | None = field(init=False, default=None)  # of its landing; None: it has none
+    _states: Sequence[LedgerState] = field(init=False, default=())  # of the halves
     _mends: bool = field(init=False, default=False)  # a table waits for a repair
     _problem: str | None = field(init=False, default=None)  # that only a person can fix, as those logs say
     _quiet: tuple[SourceExtent, float, Waiting] | None = field(init=False, default=None)  # a look that found nothing
 
     def __post_init__(self) -> None:
-        halves = self.pipeline.halves
-        *landing, self._ledger = [Ledger(Tables.of(self.settings, half).ledger) for half in halves]
-        self._landing = landing[0] if landing else None
-        self._before = [log_store_of(p.uri(self.settings)) for half in halves for p in Catalog.of(half).before]
+        self._halves = self.pipeline.halves
+        self._ledgers = [Ledger(Tables.of(self.settings, half).ledger) for half in self._halves]
+        self._before = [log_store_of(p.uri(self.settings)) for half in self._halves for p in Catalog.of(half).before]
 
     def look(self) -> Waiting:
         """What waits now. A repair is urgent, since readers see what it takes back. So is a problem that only a person
@@ -105,7 +104,7 @@ class Lookout:
 
     def _look_at_logs(self, source: SourceExtent) -> Waiting:
         try:
-            life = tuple(ledger.changed_at() for ledger in (self._landing, self._ledger) if ledger is not None)
+            life = tuple(ledger.changed_at() for ledger in self._ledgers)
             changes = (*life, *(log.changed_at() for log in self._before))
             if changes != self._read_at:
                 self._read()
@@ -116,23 +115,21 @@ class Lookout:
                 return _told(self._problem)
         except TerminalError as error:
             return _told(str(error))
-        merged, reads = self._state, self._landed or self._state  # `reads` is the half that reads Kafka
+        reads, merged = self._states[0], self._states[-1]  # the half that reads Kafka, and the one that merges
         records = waiting_records(reads, source)
         return Waiting(
             records=records,
-            progress=tuple((half.generation, half.committed_through) for half in (reads, merged)),
+            progress=tuple((half.generation, half.committed_through) for half in self._states),
             life=life,
             urgent=self._mends or start_topics(reads, source, self.pipeline.source.start) is not None,
             unmerged=max(0, waiting_records(merged, source) - records),
-            problem=_waits_for_a_person(reads) or _waits_for_a_person(merged),
+            problem=next(filter(None, map(_waits_for_a_person, self._states)), None),
         )
 
     def _read(self) -> None:
         try:
-            self._landed = self._landing.recent() if self._landing is not None else None
-            self._state, self._problem = self._ledger.recent(), None
-            states = [self._state] if self._landed is None else [self._landed, self._state]
-            halves = zip(self.pipeline.halves, states, strict=True)
+            self._states, self._problem = [ledger.recent() for ledger in self._ledgers], None
+            halves = zip(self._halves, self._states, strict=True)
             self._mends = any(mends_of(self.settings, half, state) for half, state in halves)
         except TerminalError as error:
             self._problem = str(error)
@@ -145,5 +142,5 @@ def _told(problem: str) -> Waiting:
 
 def _waits_for_a_person(state: LedgerState) -> str | None:
     """Why the batch that is planned cannot land until a person has acted, as its last attempt has found."""
-    attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
+    attempt = state.pending.last_attempt if state.pending else None
     return attempt.problem if attempt is not None and is_terminal(attempt.outcome) else None

@@ -131,7 +131,7 @@ def _state(coordinator: Coordinator, away: LakemarkError | None, known: dict[Has
     except LakemarkError as error:
         return _Found(state, problem=str(error))
     mends = () if isinstance(plan, Idle) else plan.batch.mends
-    attempt = state.pending.attempts[-1] if state.pending and state.pending.attempts else None
+    attempt = state.pending.last_attempt if state.pending else None
     if attempt is None or attempt.outcome is not None or attempt.problem:
         return _Found(state, mends, problem=attempt.problem if attempt else None)
     running = (

@@ -35,6 +35,10 @@ class BatchRecord:
     commit: BatchCommitted | None = None
     stands_on: Positions = field(default_factory=dict)  # where all other tables stood when it was planned
 
+    @property
+    def last_attempt(self) -> AttemptRecord | None:
+        return self.attempts[-1] if self.attempts else None
+
     def seconds_of(self, attempt_id: str) -> float | None:
         """How long an attempt's phases took in total; None if it has not reported."""
         phases = next((a.phase_seconds for a in self.attempts if a.attempt_id == attempt_id), {})

@@ -76,7 +76,7 @@ def _age(at: float | None, now: float) -> float | None:
 
 def _last_attempt(found: Seen) -> AttemptRecord | None:
     pending = found.digest.pending if found.digest else None
-    return pending.attempts[-1] if pending and pending.attempts else None
+    return pending.last_attempt if pending else None
 
 
 def _committed_at(found: Seen) -> datetime | None:
@@ -93,11 +93,11 @@ def _set_aside(found: Seen) -> SetAside | None:
 
 
 def _unmaintained(found: Seen, overdue_hours: int | None) -> str | None:
-    halves = {str(found.pipeline.landing_name): found.landing, found.pipeline.name: found.digest}
+    halves = ((found.pipeline.landing_name, found.landing), (found.pipeline.name, found.digest))
     because = (
         unmaintained_because(name, of.maintained_at, of.first_event_at, now=datetime.now(UTC), hours_max=overdue_hours)
-        for name, of in halves.items()
-        if of is not None and of.first_event_at is not None
+        for name, of in halves
+        if name is not None and of is not None and of.first_event_at is not None
     )
     return next((why for why in because if why is not None), None)
 

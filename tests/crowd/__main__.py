@@ -133,22 +133,23 @@ def kill_member_worker() -> str:
 
 
 def kill_group_task() -> str:
-    """Kills the process that supervises the group's task, and with it the task; its workers end by themselves."""
-    task = wait_until(lambda: next(iter(jobs_with("--members")), None), 120).parent()
-    worker = task.parent()
-    for process in (worker, task):
-        process.send_signal(signal.SIGKILL)
-    return f"killed the group's task (processes {worker.pid}, {task.pid})"
+    """Its workers end by themselves."""
+    job = wait_until(lambda: next(iter(jobs_with("--members")), None), 120)
+    return f"killed the group's task (processes {kill_task_of(job)})"
 
 
 def kill_worker(pipelines: list[Pipeline]) -> str:
-    """Kills the process that supervises a merging task, and with it the task."""
     job = wait_until(lambda: next(filter(None, map(job_of, pipelines)), None), 120)
+    return f"killed a worker and its task (processes {kill_task_of(job)})"
+
+
+def kill_task_of(job: psutil.Process) -> str:
+    """Kills the process that supervises the task of a job, and with it the task. Returns their ids."""
     task = job.parent()
     worker = task.parent()
     for process in (worker, task):
         process.send_signal(signal.SIGKILL)
-    return f"killed a worker and its task (processes {worker.pid}, {task.pid})"
+    return f"{worker.pid}, {task.pid}"
 
 
 def progress(installed: Installed, pipelines: list[Pipeline]) -> str:

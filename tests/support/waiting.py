@@ -9,10 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(ready: Callable[[], T], seconds: float = 60.0) -> T:
-    """Polls until `ready` returns something true."""
+def wait_until(ready: Callable[[], T], seconds: float = 60.0, pause: float = 0.1) -> T:
+    """Polls until `ready` returns something true. Args: pause: seconds between two polls, longer for a dear one."""
     deadline = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.1)
+        time.sleep(pause)
     return found

@@ -217,8 +217,7 @@ class Bench:
             os.kill(before, signal.SIGKILL)
             killed = datetime.now(UTC)
             wait_until(lambda before=before: stack.service_pid("spark") not in (None, before), 60)
-            while (committed := _committed_after(ledgers, killed)) is None:
-                wait_seconds(_BETWEEN_LOOKS)
+            committed = wait_until(lambda killed=killed: _committed_after(ledgers, killed), 300, pause=_BETWEEN_LOOKS)
             found.append((committed - killed).total_seconds())
             self._say(f"Spark was killed; the next batch was committed after {found[-1]:.1f} s")
         load.enough.set()
