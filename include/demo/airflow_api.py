@@ -57,10 +57,13 @@ class AirflowApi:
 
     def asset_events(self, uri: str) -> list[JsonObject]:
         """The events of an asset, oldest first: extra, source_dag_id, source_run_id ..."""
-        assets = [asset for asset in self._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]
-        if not assets:
+        if (asset_id := self._asset_id(uri)) is None:
             return []
-        return self._get(f"/assets/events?asset_id={assets[0]['id']}&order_by=timestamp&limit=1000")["asset_events"]
+        return self._get(f"/assets/events?asset_id={asset_id}&order_by=timestamp&limit=1000")["asset_events"]
+
+    def send_asset_event(self, uri: str) -> None:
+        """As a person does it on Airflow's page."""
+        self._call("POST", "/api/v2/assets/events", {"asset_id": self._asset_id(uri), "extra": {}})
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         return self._get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"]
@@ -109,6 +112,10 @@ class AirflowApi:
         }
         cleared = self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
         return [task["task_id"] for task in cleared["task_instances"]]
+
+    def _asset_id(self, uri: str) -> int | None:
+        found = self._get(f"/assets?uri_pattern={uri}")["assets"]
+        return next((asset["id"] for asset in found if asset["uri"] == uri), None)
 
     def _get(self, path: str) -> Any:
         return self._call("GET", f"/api/v2{path}", None)

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -77,10 +77,9 @@ def _end(jvm: int, service: Any) -> None:  # Any: as below
     """Ends the JVM, which would serve on without this process: threads of Connect's service hold it. Calls that have
     begun come to their end. Later ones find no server, and wait for its successor."""
     with suppress(Exception):  # of a JVM without memory, whatever it is
-        server, deadline = service.server(), time.monotonic() + _CALLS_END_SECONDS
+        server = service.server()
         server.shutdown()
-        while not server.isTerminated() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        _wait(server.isTerminated, _CALLS_END_SECONDS)
     os.kill(jvm, signal.SIGTERM)
 
 
@@ -103,8 +102,7 @@ def _resident_bytes(pid: int) -> int:
 def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: py4j gives the JVM's classes no types
     """What goes wrong here is told, and ends nothing: real batches need no warm server."""
     began = time.monotonic()
-    while not _has_sessions(service) and time.monotonic() - began < _CLIENTS_TRY_SECONDS:
-        time.sleep(0.1)
+    _wait(partial(_has_sessions, service), _CLIENTS_TRY_SECONDS)
     try:
         scratch = spark.sparkContext.getConf().get("spark.local.dir")  # what is left there goes at the next start
         merged = warm_up(spark.newSession(), batches, scratch, is_wanted=lambda: _has_sessions(service))
@@ -117,6 +115,12 @@ def _warm_up(spark: SparkSession, service: Any, batches: int) -> None:  # Any: p
 def _has_sessions(service: Any) -> bool:  # Any: as above
     """Whether a client has one: its work is a better warm-up, and gets the cores for itself."""
     return not service.sessionManager().listActiveSessions().isEmpty()
+
+
+def _wait(until: Callable[[], bool], seconds_max: float) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def keep_newest(folder: Path, bytes_max: int) -> None:

@@ -16,7 +16,6 @@ import json
 import random
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from socket import socket
 
 import psutil
 import pyarrow as pa
@@ -33,6 +33,7 @@ from include.pipeline_file import Pipeline
 from tests.conftest import settings_in
 from tests.support.installed import Installed, job_of, jobs_with
 from tests.support.load import Load, differing, latencies, spread, wait_seconds, wait_until_read
+from tests.support.silent_server import silent_server
 from tests.support.spark_cluster import standalone_cluster
 from tests.support.waiting import wait_until
 from tests.support.world import World
@@ -164,14 +165,14 @@ class Ill:
 
     world: World
     poisoned: Pipeline
-    silent: socket.socket  # a registry that takes connections, and never answers
+    silent: socket  # the registry
     sent: int = 0
 
     @classmethod
     def among(cls, world: World, pipelines: list[Pipeline], schedule: object) -> Ill:
         """Makes the last of the pipelines the poisoned one, and adds two that never come to an end."""
-        silent = socket.create_server(("127.0.0.1", 0))
-        registry = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        silent, address = silent_server()
+        registry = {"url": f"http://{address}"}
         hanging, foreign = (world.topic() for _ in range(2))
         shown = {"schedule": schedule, "group": _GROUP}
         world.pipeline(hanging, "crowd_hanging", source={"format": "avro", "registry": registry}, **shown)

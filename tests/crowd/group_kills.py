@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from include.pipeline_file import Pipeline
 from include.protocol.draining import TURN_SECONDS
 from tests.conftest import stack_in, world_in
 from tests.support.installed import jobs_with
+from tests.support.silent_server import silent_server
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 HEALTHY, KEYS, RECORDS_MAX = 5, 300, 400
@@ -60,13 +60,12 @@ class Kills:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.silent = socket.create_server(("127.0.0.1", 0))  # it takes connections, and never answers
-        registry = {"url": f"http://127.0.0.1:{self.silent.getsockname()[1]}"}
+        self.silent, address = silent_server()
         limits = {"limits": {"records_per_batch_max": 100}}
         self.healthy = [self._member(f"healthy_{n}", limits) for n in range(HEALTHY)]
         self.poisonous = self._member("poisoned", limits)
         gone = self._member("failing", {"topics": ["no-such-topic"]})
-        hanging = self._member("hanging", {"format": "avro", "registry": registry})
+        hanging = self._member("hanging", {"format": "avro", "registry": {"url": f"http://{address}"}})
         self.world.produce(hanging.source.topics[0], [b"\0\0\0\0\1abc"])
         self.members = [*self.healthy, self.poisonous, gone, hanging]
 

@@ -39,10 +39,7 @@ def send(installed: Installed, pipeline: Pipeline, records: int, seq: int) -> No
 
 
 def event_by_hand(installed: Installed, group: str) -> None:
-    """As Airflow's page makes one."""
-    api, uri = installed.api, f"lakemark-waiting://group/{group}"
-    [asset] = [asset for asset in api._get(f"/assets?uri_pattern={uri}")["assets"] if asset["uri"] == uri]
-    api._call("POST", "/api/v2/assets/events", {"asset_id": asset["id"], "extra": {}})
+    installed.api.send_asset_event(f"lakemark-waiting://group/{group}")
 
 
 def is_right(installed: Installed, pipeline: Pipeline) -> bool:

@@ -109,6 +109,29 @@ def test_files_come_change_and_go(lookout: GroupLookout) -> None:
     assert wait_until(lookout.look).keys() == {"two"}  # another file: it is watched anew
 
 
+def test_a_look_at_a_file_that_has_changed_since_does_not_count(
+    lookout: GroupLookout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member(lookout, "one")
+    answers, asked = Event(), []
+
+    def extent(self: SharedBrokers, source_: Source) -> SourceExtent:
+        asked.append(source_)
+        if len(asked) > 1:
+            return source({("t", 0): (0, 7)})
+        assert answers.wait(60)
+        return source({("t", 0): (0, 10)})
+
+    monkeypatch.setattr(SharedBrokers, "extent", extent)
+    wait_until(lambda: lookout.look() == {} and asked)
+    [before] = lookout._begun.values()
+    answers.set()
+    wait_until(before.done)
+    member(lookout, "one", table="lake://silver/other")
+    [start] = wait_until(lookout.look).values()
+    assert start.records == 7
+
+
 def test_a_file_that_another_one_makes_valid_is_watched(lookout: GroupLookout) -> None:
     """Its own file does not change."""
     member(lookout, "first", table="lake://silver/shared")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 from include.jobs.fork import can_fork
 from include.settings import PROJECT_ROOT
+from tests.support.silent_server import silent_server
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux can a child end with its parent")
@@ -76,11 +76,11 @@ print(json.dumps([code, said.decode()]))
 
 def test_a_forked_job_ends_with_its_parent(tmp_path: Path) -> None:
     arguments, environment, _ = _job(tmp_path, "forked")
-    silent = socket.create_server(("127.0.0.1", 0))  # the job waits for its answer
+    silent, address = silent_server()  # the job waits for its answer
     (tmp_path / "pipelines" / "absent.yaml").write_text(
         f"""
 name: absent
-source: {{bootstrap_servers: "127.0.0.1:{silent.getsockname()[1]}", topics: [t], schema: "id BIGINT, seq BIGINT"}}
+source: {{bootstrap_servers: "{address}", topics: [t], schema: "id BIGINT, seq BIGINT"}}
 change: {{keys: [id], order_by: [seq]}}
 target: {{table: "lake://silver/absent"}}
 """
