@@ -108,8 +108,11 @@ class SparkServer:
             "spark.hadoop.fs.permissions.umask-mode": "077",
             "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
-            # A killed client's session, and what it keeps in memory, goes soon.
+            # A killed client's session, and what it keeps in memory, goes soon, and its statement at once: by default
+            # that would have its share of the cores for five minutes more, beside the attempt that came after it.
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
+            "spark.connect.execute.manager.detachedTimeout": "10s",
+            "spark.connect.execute.manager.maintenanceInterval": "2s",
         }
         return [
             str(pyspark_home() / "bin" / "spark-submit"),
