@@ -55,6 +55,9 @@ def main() -> int:
     parser.add_argument("--tasks", choices=["one", "three"], default="three", help="of a run")
     parser.add_argument("--group", action="store_true", help="all pipelines are in one group")
     parser.add_argument("--postgresql", action="store_true", help="Airflow's database is PostgreSQL, not SQLite")
+    parser.add_argument(
+        "--recycle-mb", type=int, help="the Spark server makes way for a fresh one above so much memory"
+    )
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--records", type=int, default=500, help="start a run if so many records wait")
     parser.add_argument("--seconds", type=float, default=5, help="or if one has waited so long")
@@ -69,6 +72,8 @@ def main() -> int:
             url = f"postgresql+psycopg://lakemark@127.0.0.1:{server.port}/postgres"
             variables["LAKEMARK_AIRFLOW_DATABASE"] = url
             database = server.process and server.process.pid
+        if options.recycle_mb is not None:
+            variables["LAKEMARK_SPARK_RECYCLE_MB"] = str(options.recycle_mb)
         return _measure(options, variables, database)
 
 
@@ -200,6 +205,10 @@ class Bench:
         for name, seconds in latencies(world, pipelines, load).items():
             self._say(f"{name}: {spread(seconds)}")
         self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
+        made_way = (
+            (self.installed.stack.settings.logs / "spark.log").read_text().count("for a fresh server to take its place")
+        )
+        self._say(f"the Spark server has made way for a fresh one {made_way} times")
         return not wrong
 
     def _restart(self, pipelines: list[Pipeline]) -> bool:
