@@ -38,6 +38,14 @@ _FAIR = {
     "spark.scheduler.mode": "FAIR",
     "spark.scheduler.allocation.file": Path(__file__).with_name("fair_pools.xml").as_uri(),
 }
+# A killed client's statement ends half a minute later. By default it has its share of the cores for five to seven
+# minutes more, beside the attempt that comes after it: the server sends to a client for so long before it must ask
+# again, waits for so long until it does, and looks so often.
+_STATEMENTS_END = {
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "15s",
+    "spark.connect.execute.manager.detachedTimeout": "15s",
+    "spark.connect.execute.manager.maintenanceInterval": "5s",
+}
 _EVENTS_MAX_BYTES = 256 << 20  # of Spark's event log, which `lakemark profile` reads: some thousand batches
 
 
@@ -108,11 +116,9 @@ class SparkServer:
             "spark.hadoop.fs.permissions.umask-mode": "077",
             "spark.connect.grpc.binding.address": self.bind,
             "spark.connect.grpc.binding.port": str(self.port),
-            # A killed client's session, and what it keeps in memory, goes soon, and its statement at once: by default
-            # that would have its share of the cores for five minutes more, beside the attempt that came after it.
+            # A killed client's session, and what it keeps in memory, goes soon.
             "spark.connect.session.manager.defaultSessionTimeout": "10m",
-            "spark.connect.execute.manager.detachedTimeout": "10s",
-            "spark.connect.execute.manager.maintenanceInterval": "2s",
+            **_STATEMENTS_END,
         }
         return [
             str(pyspark_home() / "bin" / "spark-submit"),
