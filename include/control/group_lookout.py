@@ -15,17 +15,23 @@ from include.settings import Settings
 _FILES_SECONDS = 5.0  # between two looks at the files
 _LOOKS_PER_SECOND = 80
 _BESIDE = 4  # looks at once that may take long
-_Version = tuple[str, int]  # a pipeline's name, and when its file was changed
+
+
+@dataclass
+class _Member:
+    """A pipeline as one version of its file says. With another version it is watched anew."""
+
+    watch: PipelineWatch
+    begun: Future[StartRun | None] | None = None  # a look beside
 
 
 @dataclass
 class GroupLookout:
     settings: Settings
     group: str
-    _members: dict[_Version, PipelineWatch] = field(default_factory=dict)
+    _members: dict[tuple[str, int], _Member] = field(default_factory=dict)  # by name, and their files' changes
     _files_at: float = float("-inf")
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_BESIDE, "lakemark-group"))
-    _begun: dict[_Version, Future[StartRun | None]] = field(default_factory=dict)  # looks beside
 
     @property
     def pause(self) -> float:
@@ -39,24 +45,25 @@ class GroupLookout:
         if now - self._files_at > _FILES_SECONDS:
             self._files_at = now
             self._read_files()
-        starts = {version[0]: self._look_at(version, member) for version, member in self._members.items()}
+        starts = {member.watch.name: self._look_at(member) for member in self._members.values()}
         return {name: start for name, start in starts.items() if start is not None}
 
-    def _look_at(self, version: _Version, member: PipelineWatch) -> StartRun | None:
+    def _look_at(self, member: _Member) -> StartRun | None:
         """Nobody waits for a look at a pipeline that may take long."""
-        begun = self._begun.pop(version, None)
+        begun, member.begun = member.begun, None
         if begun is None:
-            if not member.may_take_long:
-                return member.look()
-            begun = self._beside.submit(member.look)
+            if not member.watch.may_take_long:
+                return member.watch.look()
+            begun = self._beside.submit(member.watch.look)
         if begun.done():
             return begun.result()
-        self._begun[version] = begun
+        member.begun = begun
         return None
 
     def _read_files(self) -> None:
         folder = self.settings.pipelines
         names = groups_in(folder).get(self.group, ())
         versions = [(name, changed_at(folder / f"{name}.yaml")) for name in names]
-        self._members = {one: self._members.get(one) or PipelineWatch(self.settings, one[0]) for one in versions}
-        self._begun = {one: look for one, look in self._begun.items() if one in self._members}
+        self._members = {
+            one: self._members.get(one) or _Member(PipelineWatch(self.settings, one[0])) for one in versions
+        }

@@ -205,9 +205,8 @@ class Bench:
         for name, seconds in latencies(world, pipelines, load).items():
             self._say(f"{name}: {spread(seconds)}")
         self._say(f"tables that differ from the oracle: {', '.join(wrong) or 'none'}")
-        made_way = (
-            (self.installed.stack.settings.logs / "spark.log").read_text().count("for a fresh server to take its place")
-        )
+        spark_said = (self.installed.stack.settings.logs / "spark.log").read_text()
+        made_way = spark_said.count("for a fresh server to take its place")
         self._say(f"the Spark server has made way for a fresh one {made_way} times")
         return not wrong
 

@@ -124,9 +124,10 @@ def test_a_look_at_a_file_that_has_changed_since_does_not_count(
 
     monkeypatch.setattr(SharedBrokers, "extent", extent)
     wait_until(lambda: lookout.look() == {} and asked)
-    [before] = lookout._begun.values()
+    [before] = lookout._members.values()
+    assert before.begun is not None
     answers.set()
-    wait_until(before.done)
+    wait_until(before.begun.done)
     member(lookout, "one", table="lake://silver/other")
     [start] = wait_until(lookout.look).values()
     assert start.records == 7
