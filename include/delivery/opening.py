@@ -14,6 +14,7 @@ from include.delivery.mysql import MysqlSink
 from include.delivery.postgresql import PostgresqlSink
 from include.delivery.sink_table import SinkTable
 from include.delivery.sink_topic import SinkTopic
+from include.outside import asking
 from include.pipeline_file import Pipeline
 from include.settings import Settings
 from include.sources.logins import database_login
@@ -29,7 +30,8 @@ def taken(settings: Settings, pipeline: Pipeline, name: str) -> Iterator[WriteAh
     Raises:
         RetryableError: it does not answer, or another delivery to it is under way. TerminalError: it refuses the login.
     """
-    sink = _taken(settings, pipeline, name)
+    with asking(f"the sink {name}"):
+        sink = _taken(settings, pipeline, name)
     try:
         yield sink
     finally:

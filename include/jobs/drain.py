@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from include.jobs.report import JobReport
-from include.protocol.draining import TURN_SECONDS, Due, Turns
+from include.protocol.draining import SILENCE_SECONDS, TURN_SECONDS, Due, Turns
 from include.protocol.errors import LakemarkError, RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
 
@@ -69,7 +69,8 @@ class Drain:
             while not turns.is_over:
                 while (member := turns.begin(time.monotonic())) is not None:
                     self._begin(member)
-                ended = [*self._ended(), *(self._too_late(member) for member in turns.overdue(time.monotonic()))]
+                ended = [*self._ended(turns)]
+                ended += [self._too_late(one, turns) for one in turns.overdue(time.monotonic()) if one in self._turns]
                 for one in ended:
                     turns.end(one.member, one.error is None, not isinstance(one.error, TerminalError))
                     yield one
@@ -100,19 +101,21 @@ class Drain:
             worker.end()
         return self.start()
 
-    def _ended(self) -> Iterator[Ended]:
+    def _ended(self, turns: Turns) -> Iterator[Ended]:
         for member, turn in [*self._turns.items()]:
             ending = turn.worker.ending()  # before its lines: these are all, then
-            is_over = self._take(member, turn)
+            is_over = self._take(member, turn, turns)
             if is_over or ending is not None:
                 yield self._end(member, ending if not is_over else None)
 
-    def _take(self, member: str, turn: _Turn) -> bool:
+    def _take(self, member: str, turn: _Turn, turns: Turns) -> bool:
         """Takes what a worker has said since the last look. Returns whether the turn is over."""
         is_over = False
         for fact in turn.worker.facts():
             if "ended" in fact:
                 is_over = True
+            elif "asks" in fact:
+                turns.ask(member, fact["asks"], time.monotonic())
             else:
                 turn.report.took({name: value for name, value in fact.items() if name != "member"})
         for line in turn.worker.logged():
@@ -134,15 +137,15 @@ class Drain:
             error = failure
         return Ended(member, turn.report.so_far, error)
 
-    def _too_late(self, member: str) -> Ended:
-        turn = self._turns.pop(member)
-        self._take(member, turn)
+    def _too_late(self, member: str, turns: Turns) -> Ended:
+        turn, question = self._turns.pop(member), turns.asks.get(member)
+        self._take(member, turn, turns)
         turn.worker.end()
         error = RetryableError(
             what="the turn of this pipeline in its group lasted too long, and was ended",
             where=member,
-            expected=f"at most {TURN_SECONDS:.0f} s",
-            found="it goes on",
+            expected=f"at most {TURN_SECONDS:.0f} s, and {SILENCE_SECONDS:.0f} s for the answer of another system",
+            found="it goes on" if question is None else f"it waits for {question.system}",
             action="nothing by hand: it goes on in a run of its own",
         )
         return Ended(member, turn.report.so_far, error)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
+from include.outside import asking
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
@@ -47,12 +49,13 @@ class KafkaSource:
         admin = self._admin
         self._said.clear()
         try:
-            topics = TopicCollection(list(self._source.topics) or self._matching(TIMEOUT_SECONDS))
-            cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS)
-            futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
-            described = {topic: future.result() for topic, future in futures.items()}
-            firsts, ends = _firsts_and_ends(admin, described, TIMEOUT_SECONDS)
-            cluster_id = cluster.result().cluster_id
+            with self._asking():
+                topics = TopicCollection(list(self._source.topics) or self._matching(TIMEOUT_SECONDS))
+                cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS)
+                futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
+                described = {topic: future.result() for topic, future in futures.items()}
+                firsts, ends = _firsts_and_ends(admin, described, TIMEOUT_SECONDS)
+                cluster_id = cluster.result().cluster_id
         except KafkaException as error:
             admin.poll(0.1)  # serves error_cb
             raise kafka_error(error, self._source, self._said) from error
@@ -93,6 +96,9 @@ class KafkaSource:
             self._admin.poll(0.1)
             raise kafka_error(error, source, self._said) from error
 
+    def _asking(self) -> AbstractContextManager[None]:
+        return asking(f"Kafka at {self._source.bootstrap_servers}")
+
     def _matching(self, timeout_seconds: float) -> list[str]:
         found = _topics_of(self._admin, self._source, timeout_seconds)
         if not found:
@@ -108,7 +114,8 @@ class KafkaSource:
         partitions = [TopicPartition(*tp) for tp in extent.partitions]
         spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
         try:
-            found = _answered(asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
+            with self._asking():
+                found = _answered(asked(self._admin, partitions, spec, TIMEOUT_SECONDS))
         except KafkaException as error:
             raise kafka_error(error, self._source, self._said) from error
         return {tp: offset if offset >= 0 else extent.partitions[tp].end_offset for tp, offset in found.items()}

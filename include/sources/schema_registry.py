@@ -11,6 +11,7 @@ from typing import Self
 
 import requests
 
+from include.outside import asking
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
@@ -92,12 +93,13 @@ class SchemaRegistry:
 
     def _get(self, path: str) -> JsonObject | None:
         try:
-            answer = within(
-                _SECONDS_MAX,
-                lambda: requests.get(
-                    self.url + path, headers=_ACCEPT, auth=self.login, verify=self.trusted, timeout=_SECONDS
-                ),
-            )
+            with asking(f"the schema registry {self.url}"):
+                answer = within(
+                    _SECONDS_MAX,
+                    lambda: requests.get(
+                        self.url + path, headers=_ACCEPT, auth=self.login, verify=self.trusted, timeout=_SECONDS
+                    ),
+                )
         except TimeoutError as error:
             raise self._no_answer(path, f"no whole answer in {_SECONDS_MAX:.0f} s") from error
         except requests.RequestException as error:

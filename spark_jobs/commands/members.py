@@ -3,8 +3,9 @@
 That process writes a file of JSON lines while it goes on: `{"member": NAME, "variables": {...}}` asks for a run, with
 the connections that its pipeline names as variables of the environment, and `{"end": true}` says that there is no more.
 Each line of this job's journal says in `member` whose it is, and `{"member": NAME, "ended": true}` is the last one of a
-run, whether it has failed or not. A pipeline that brings code of its own must be the only one: the process keeps what
-that code leaves behind.
+run, whether it has failed or not. `{"member": NAME, "asks": SYSTEM}` says that the run waits for another system now;
+null instead of it, that it waits no more. A pipeline that brings code of its own must be the only one: the process
+keeps what that code leaves behind.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from include.lake.stores import lines_at
 from include.lake.uri import LakeUri
+from include.outside import heard_by
 from include.pipeline_file import find_pipeline
 from include.protocol.errors import LakemarkError
 from include.protocol.json_data import JsonObject
@@ -45,7 +47,8 @@ def run_members(inbox: str, open_session: Open, started_by: str, say: SayFact) -
             with _variables(asked["variables"]):
                 tell = partial(_say_of, name, say)
                 try:
-                    _run(name, shared, started_by, tell)
+                    with heard_by(partial(_say_asks, tell)):
+                        _run(name, shared, started_by, tell)
                 except LakemarkError as error:
                     tell(error.facts())
                     print(error, file=sys.stderr, flush=True)
@@ -61,6 +64,10 @@ def _run(name: str, shared: SharedSession, started_by: str, say: SayFact) -> Non
 
 def _say_of(name: str, say: SayFact, fact: JsonObject) -> None:
     say({"member": name, **fact})
+
+
+def _say_asks(say: SayFact, system: str | None) -> None:
+    say({"asks": system})
 
 
 def _asked(inbox: str) -> Iterator[JsonObject]:

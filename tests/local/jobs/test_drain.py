@@ -14,7 +14,7 @@ from include.protocol.errors import OutcomeUnknownError, RetryableError, Termina
 from include.protocol.json_data import JsonObject
 
 _PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
-WELL, RETRYABLE, TERMINAL, DIES, HANGS = "well", "retryable", "terminal", "dies", "hangs"
+WELL, RETRYABLE, TERMINAL, DIES, HANGS, ASKS = "well", "retryable", "terminal", "dies", "hangs", "asks"
 
 
 @dataclass
@@ -33,8 +33,8 @@ class MadeUp:
         how = member.partition("_")[0]
         result = {"result": {"pipeline": member, "batch_id": 0}}
         error = {RETRYABLE: RetryableError(**_PARTS), TERMINAL: TerminalError(**_PARTS)}
-        facts = [result] if how in (WELL, DIES, HANGS) else [result, error[how].facts()]
-        ends = [] if how in (DIES, HANGS) else [{"ended": True}]
+        facts = [result] if how in (WELL, DIES, HANGS, ASKS) else [result, error[how].facts()]
+        ends = {DIES: [], HANGS: [], ASKS: [{"asks": "the registry"}]}.get(how, [{"asks": None}, {"ended": True}])
         self.is_over = how == DIES
         self._facts = [{"member": member, **fact} for fact in (*facts, *ends)]
 
@@ -120,6 +120,30 @@ def test_a_turn_that_hangs_is_ended_and_holds_up_nobody(monkeypatch: pytest.Monk
     became, workers = drained("hangs_1", "hangs_2", "well_1", "well_2")
     assert became == {"well_1": None, "well_2": None, "hangs_1": RetryableError, "hangs_2": RetryableError}
     assert len(workers) == 4  # one stands beside each that hangs
+
+
+def test_a_turn_that_ends_in_the_moment_in_which_it_is_too_late_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def later() -> float:
+        now[0] += 100
+        return now[0]
+
+    monkeypatch.setattr(drains.time, "monotonic", later)
+    assert drained("well_1")[0] == {"well_1": None}
+
+
+def test_those_who_wait_for_a_silent_system_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(drains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drains.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 0.1))
+    due = [Due(n, f"{ASKS}_{n}") for n in range(8)] + [Due(99, "well_1"), Due(99, "well_2_code")]
+    began = {one.member: (now[0], one.error) for one in drain_with(lambda: MadeUp([])).run(due)}
+    assert all(began[name][0] < 10 for name in ("well_1", "well_2_code"))
+    assert now[0] < 20
+    errors = [str(error) for name, (_, error) in began.items() if name.startswith(ASKS)]
+    assert all("waits for the registry" in error for error in errors)
+    assert len(errors) == 8
 
 
 def test_a_worker_that_died_idle_gets_no_turn() -> None:

@@ -47,6 +47,47 @@ def test_a_turn_ends_after_a_time() -> None:
     assert turns.overdue(draining.TURN_SECONDS + 1) == ["a"]
 
 
+def asking(members: int) -> tuple[Turns, list[str]]:
+    """Turns in which everybody who has had one asks a system that is silent, a second after it began."""
+    turns, began = Turns(due(**{f"m{n:02}": 1 for n in range(members)})), list[str]()
+    for moment in range(draining.TURNS_MAX):
+        while (member := turns.begin(float(moment))) is not None:
+            began.append(member)
+        for member in began:
+            if member not in turns.asks:
+                turns.ask(member, "a registry", float(moment))
+    return turns, began
+
+
+def test_a_turn_that_waits_for_another_system_gives_its_place_to_those_who_wait_for_a_turn() -> None:
+    turns = Turns(due(a=1, b=1, c=1, d=1))
+    for member in (turns.begin(0.0), turns.begin(0.0)):
+        turns.ask(str(member), "a registry", 0.0)
+    assert turns.begin(draining.ANSWER_SECONDS) is None  # most answers have come by then
+    assert turns.begin(draining.ANSWER_SECONDS + 0.1) == "c"
+    turns.ask("a", None, 1.0)  # it works again
+    assert turns.begin(draining.ANSWER_SECONDS + 0.1) is None
+
+
+def test_no_more_than_some_turns_are_taken_at_once_whatever_they_wait_for() -> None:
+    turns, began = asking(3 * draining.TURNS_MAX)
+    assert len(began) == draining.TURNS_MAX
+    assert turns.begin(1e9) is None
+
+
+def test_a_turn_that_waits_for_long_ends() -> None:
+    turns = Turns(due(a=1, b=1))
+    turns.begin(0.0)
+    turns.begin(0.0)
+    turns.ask("a", "a registry", 5.0)
+    assert turns.overdue(5.0 + draining.SILENCE_SECONDS) == []
+    assert turns.overdue(5.1 + draining.SILENCE_SECONDS) == ["a"]
+    turns.end("a", is_good=False, is_retryable=True)
+    turns.ask("b", "a registry", 20.0)
+    turns.ask("b", None, 20.1)
+    assert turns.overdue(59.0) == []
+
+
 @pytest.mark.parametrize(
     ("ends", "is_shared"),
     [

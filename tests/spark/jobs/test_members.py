@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
 from include.jobs.drain import Drain, Ended
@@ -9,7 +12,8 @@ from include.jobs.member_worker import MemberWorker
 from include.pipeline_file import Pipeline
 from include.protocol import draining
 from include.protocol.draining import Due
-from include.protocol.errors import TerminalError
+from include.protocol.errors import RetryableError, TerminalError
+from tests.support.silent_server import silent_server
 from tests.support.world import World, as_dict, changes, newest_by_key
 
 
@@ -20,7 +24,9 @@ def waiting(world: World, name: str, **sections: object) -> Pipeline:
     return pipeline
 
 
-def drained(world: World, pipelines: list[Pipeline], variables: dict[str, str]) -> list[Ended]:
+def drained(
+    world: World, pipelines: list[Pipeline], variables: Mapping[str, str] = MappingProxyType({})
+) -> list[Ended]:
     drain = Drain(
         start=lambda: MemberWorker(world.settings, "test"),
         has_code={pipeline.name: pipeline.brings_code for pipeline in pipelines}.__getitem__,
@@ -53,6 +59,25 @@ def test_one_worker_does_one_run_after_the_other_whatever_befalls_a_member(
         ] * 3
 
 
+def test_members_that_wait_for_their_registries_hold_up_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "WORKERS", 1)
+    monkeypatch.setattr(draining, "SLOW_SECONDS", 60.0)
+    monkeypatch.setattr(draining, "SILENCE_SECONDS", 4.0)
+    listens, address = silent_server()
+    registry = {"format": "avro", "registry": {"url": f"http://{address}"}}
+    silent = [world.pipeline(world.topic(), f"w_{n}", source=registry) for n in range(2)]
+    for pipeline in silent:
+        world.produce(pipeline.source.topics[0], [b"\0\0\0\0\1abc"])
+    ended = drained(world, [*silent, waiting(world, "w_well")])
+    assert [(one.member, len(one.results), type(one.error)) for one in ended] == [
+        ("w_0", 0, RetryableError),
+        ("w_1", 0, RetryableError),
+        ("w_well", 3, type(None)),
+    ]
+    assert all(f"it waits for the schema registry http://{address}" in str(one.error) for one in ended[:2])
+    listens.close()
+
+
 _TRANSFORM = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -77,6 +102,6 @@ def test_code_that_a_member_brings_is_met_by_no_other_member(world: World, monke
         (world.settings.transforms / f"{name}.py").write_text(_TRANSFORM.format(folder=str(folder)))
         schema = "id BIGINT, seq BIGINT, name STRING, op STRING"
         pipelines.append(waiting(world, name, transform={"file": f"{name}.py", "schema": schema}))
-    assert [one.error for one in drained(world, pipelines, {})] == [None, None]
+    assert [one.error for one in drained(world, pipelines)] == [None, None]
     for pipeline in pipelines:
         assert {row["name"] for row in world.rows(pipeline)} == {pipeline.name}
