@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import pytest
 
 from include.jobs.drain import Drain, Ended
@@ -24,9 +21,7 @@ def waiting(world: World, name: str, **sections: object) -> Pipeline:
     return pipeline
 
 
-def drained(
-    world: World, pipelines: list[Pipeline], variables: Mapping[str, str] = MappingProxyType({})
-) -> list[Ended]:
+def drained(world: World, pipelines: list[Pipeline], variables: dict[str, str]) -> list[Ended]:
     drain = Drain(
         start=lambda: MemberWorker(world.settings, "test"),
         has_code={pipeline.name: pipeline.brings_code for pipeline in pipelines}.__getitem__,
@@ -68,7 +63,7 @@ def test_members_that_wait_for_their_registries_hold_up_no_other(world: World, m
     silent = [world.pipeline(world.topic(), f"w_{n}", source=registry) for n in range(2)]
     for pipeline in silent:
         world.produce(pipeline.source.topics[0], [b"\0\0\0\0\1abc"])
-    ended = drained(world, [*silent, waiting(world, "w_well")])
+    ended = drained(world, [*silent, waiting(world, "w_well")], {})
     assert [(one.member, len(one.results), type(one.error)) for one in ended] == [
         ("w_0", 0, RetryableError),
         ("w_1", 0, RetryableError),
@@ -102,6 +97,6 @@ def test_code_that_a_member_brings_is_met_by_no_other_member(world: World, monke
         (world.settings.transforms / f"{name}.py").write_text(_TRANSFORM.format(folder=str(folder)))
         schema = "id BIGINT, seq BIGINT, name STRING, op STRING"
         pipelines.append(waiting(world, name, transform={"file": f"{name}.py", "schema": schema}))
-    assert [one.error for one in drained(world, pipelines)] == [None, None]
+    assert [one.error for one in drained(world, pipelines, {})] == [None, None]
     for pipeline in pipelines:
         assert {row["name"] for row in world.rows(pipeline)} == {pipeline.name}
