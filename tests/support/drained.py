@@ -1,13 +1,14 @@
 """One run of a group without Airflow, as the task `drain` does it: prints what became of each turn, as JSON lines.
 
-    python -m tests.support.drained MEMBER...
+    python -m tests.support.drained MEMBER... [--hopeless MEMBER...]
 
-A member whose turn has failed then has a run of its own, with tries as Airflow has them. A fault point that the
-environment names is for the turns alone.
+A member whose turn has failed then has a run of its own, with tries as Airflow has them; those that no run can serve
+have none. A fault point that the environment names is for the turns alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -26,7 +27,12 @@ from include.settings import Settings
 _TRIES = 5
 
 
-def main(members: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="drained")
+    parser.add_argument("members", nargs="+")
+    parser.add_argument("--hopeless", nargs="*", default=[])
+    options = parser.parse_args()
+    members = [*options.members, *options.hopeless]
     import_job()
     settings, began = Settings.from_environment(), time.monotonic()
     of = {name: find_pipeline(name, settings.pipelines, settings.environment) for name in members}
@@ -41,7 +47,7 @@ def main(members: list[str]) -> int:
     try:
         for ended in drain.run([Due(0, name) for name in members]):
             say(ended, time.monotonic() - began)
-            if ended.error is not None:
+            if ended.error is not None and ended.member not in options.hopeless:
                 failed.append(ended.member)
     except LakemarkError as error:  # all of them have failed: Airflow tries the run again
         print(json.dumps({"shared": str(error)}), flush=True)
@@ -74,4 +80,4 @@ def run_alone(settings: Settings, name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
