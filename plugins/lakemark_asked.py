@@ -12,7 +12,7 @@ from airflow.sdk import Asset, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 log = logging.getLogger(__name__)
-_TAKEN, _FAILED = "taken_until", "failed"  # keys in the asset's store
+_TAKEN, _SUSPECTS = "taken_until", "suspects"  # keys in the asset's store
 
 
 class Asked(NamedTuple):
@@ -24,16 +24,16 @@ class Asked(NamedTuple):
     """
 
     records: Mapping[str, int] | None  # that wait, by pipeline; None: the run is for all, as if a person had started it
-    failed: Sequence[str] = ()  # pipelines whose turns have failed in runs that gave up, since one has ended well
+    suspects: Sequence[str] = ()  # pipelines that have had turns in runs that gave up, since one has ended well
     ill: Mapping[str, str] = MappingProxyType({})  # why a person must act, by pipeline
     until: datetime | None = None  # of the newest event; None: there is none
 
     @classmethod
     def of(cls, context: Context, waits: Asset) -> Self:
         store = context["asset_state_store"][waits]
-        failed = store.get(_FAILED) or []
+        suspects = store.get(_SUSPECTS) or []
         if context["dag_run"].run_type != "asset_triggered":
-            return cls(None, failed)
+            return cls(None, suspects)
         given = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         taken = store.get(_TAKEN)
         since = datetime.fromisoformat(taken) if taken else min((e.timestamp for e in given), default=None)
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
             newer = [*context["inlet_events"][waits].after(since.isoformat())] if since else []
         except AirflowRuntimeError as error:  # it shows no event whose run is queued, and that may wait for this run
             log.info("serves all, as Airflow does not say what has come: %s", error)
-            return cls(None, failed)
+            return cls(None, suspects)
         newer = [event for event in newer if not taken or event.timestamp > since]
         newer = newer or given  # a run has taken its own events, too; or a clock has gone back since
         again = given if context["ti"].try_number > 1 else []  # what its earlier tries were asked for
@@ -49,21 +49,22 @@ class Asked(NamedTuple):
         records = {name: n for due in told if due is not None for name, n in due.records.items()}
         ill = {name: why for due in told if due is not None for name, why in due.ill.items()}
         until = max((event.timestamp for event in newer), default=None)
-        return cls(None if None in told else records, failed, ill, until=until)
+        return cls(None if None in told else records, suspects, ill, until=until)
 
     def is_done(self, context: Context, waits: Asset) -> None:
         """Its events are taken, and nobody has failed."""
         store = context["asset_state_store"][waits]
         if self.until is not None:
             store.set(_TAKEN, self.until.isoformat())
-        if self.failed:
-            store.set(_FAILED, [])
+        if self.suspects:
+            store.set(_SUSPECTS, [])
 
     @staticmethod
-    def has_failed(context: Context, waits: Asset, names: Collection[str]) -> None:
-        """The run gives up, as the first turns have all failed: these come last the next time."""
+    def gives_up(context: Context, waits: Asset, begun: Collection[str]) -> None:
+        """The run gives up, as the first turns have all failed: those whose turns have begun come last the next time,
+        the unfinished ones, too, as most of these would fail as well."""
         store = context["asset_state_store"][waits]
-        store.set(_FAILED, sorted({*(store.get(_FAILED) or []), *names}))
+        store.set(_SUSPECTS, sorted({*(store.get(_SUSPECTS) or []), *begun}))
 
 
 class _Told(NamedTuple):

@@ -60,7 +60,7 @@ class DrainTask(BaseOperator):
         settings = Settings.from_environment()
         members = groups_in(settings.pipelines).get(self.group, [])
         asked = Asked.of(context, self.waits)
-        due = due_members(members, asked.records, asked.failed, asked.ill)
+        due = due_members(members, asked.records, asked.suspects, asked.ill)
         log.info("%s of %s pipelines are due: %s", len(due), len(members), ", ".join(one.name for one in due))
         became: dict[str, str] = {}
         with classed():
@@ -111,7 +111,7 @@ class DrainTask(BaseOperator):
             for one in drain.run(due):
                 ended.append(one)
         except RetryableError:
-            Asked.has_failed(context, self.waits, [one.member for one in ended])
+            Asked.gives_up(context, self.waits, drain.begun)
             raise
         return ended
 

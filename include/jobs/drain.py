@@ -47,7 +47,7 @@ class Drain:
     Args:
         start: starts a worker. has_code: whether a member brings code of its own into the job, which no other member
             may meet: it gets a worker for itself. variables: of the environment, for a member's turn. listen, log: get
-            a member's name, and a line of its journal or of its log.
+            a member's name, and a line of its journal or of its log. begun: the members whose turns have begun.
     """
 
     start: Callable[[], Worker]
@@ -55,6 +55,7 @@ class Drain:
     variables: Callable[[str], Mapping[str, str]]
     listen: Callable[[str, JsonObject], None]
     log: Callable[[str, str], None]
+    begun: list[str] = field(default_factory=list)
     _turns: dict[str, _Turn] = field(default_factory=dict)
     _idle: list[Worker] = field(default_factory=list)
 
@@ -85,6 +86,7 @@ class Drain:
                 worker.end()
 
     def _begin(self, member: str) -> None:
+        self.begun.append(member)
         worker = self.start() if self.has_code(member) else self._free()
         report = JobReport(
             f"{member} --whole-run", lambda fact: self.listen(member, fact), lambda line: self.log(member, line)

@@ -29,7 +29,7 @@ class Due:
 
     records: int  # that wait, as far as is known; 0: not known
     name: str
-    has_failed: bool = False  # in a run of this group that gave up
+    is_suspect: bool = False  # it has had a turn in a run of this group that gave up
     problem: str | None = None  # that only a person can fix, as far as is known
 
     @property
@@ -59,9 +59,9 @@ class Turns:
     failed: int = 0  # turns that have failed by something that another try may not meet
 
     def __post_init__(self) -> None:
-        # Small ones first: so all together wait least. Who failed in a run that gave up comes last: if the trouble was
-        # not one that all share, somebody does well before them, and they get runs of their own.
-        self.waiting = sorted(self.waiting, key=lambda one: (one.has_failed, one.records, one.name))
+        # Small ones first: so all together wait least. Who had a turn in a run that gave up comes last: if the trouble
+        # was not one that all share, somebody does well before them, and they get runs of their own.
+        self.waiting = sorted(self.waiting, key=lambda one: (one.is_suspect, one.records, one.name))
 
     def begin(self, now: float) -> str | None:
         """The next member, whose turn begins now; None if none waits, or enough are at work.
@@ -116,15 +116,15 @@ class Turns:
 def due_members(
     members: Collection[str],
     asked: Mapping[str, int] | None,
-    failed: Collection[str] = (),
+    suspects: Collection[str] = (),
     ill: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Due]:
     """The members that a run is for.
 
     Args:
-        asked: the waiting records of those that it was started for; None: a person has started it, for all. failed:
-            those whose turns have failed in runs that gave up since one last ended well. ill: what only a person can
-            fix, by member.
+        asked: the waiting records of those that it was started for; None: a person has started it, for all. suspects:
+            those that have had turns in runs that gave up since one last ended well. ill: what only a person can fix,
+            by member.
     """
     known = dict.fromkeys(members, 0) if asked is None else asked
-    return [Due(known[name], name, name in failed, ill.get(name)) for name in members if name in known]
+    return [Due(known[name], name, name in suspects, ill.get(name)) for name in members if name in known]

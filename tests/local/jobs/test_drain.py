@@ -9,7 +9,7 @@ import pytest
 
 from include.jobs import drain as drains
 from include.jobs.drain import Drain
-from include.protocol.draining import Due
+from include.protocol.draining import TURNS_MAX, Due
 from include.protocol.errors import OutcomeUnknownError, RetryableError, TerminalError
 from include.protocol.json_data import JsonObject
 
@@ -144,6 +144,19 @@ def test_those_who_wait_for_a_silent_system_hold_up_nobody(monkeypatch: pytest.M
     errors = [str(error) for name, (_, error) in began.items() if name.startswith(ASKS)]
     assert all("waits for the registry" in error for error in errors)
     assert len(errors) == 8
+
+
+def test_a_run_that_gives_up_knows_whose_turns_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the others come first in the next one, however many wait for the same silent system."""
+    now = [0.0]
+    monkeypatch.setattr(drains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drains.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 0.1))
+    names = [f"{ASKS}_{n:02}" for n in range(40)]
+    drain = drain_with(lambda: MadeUp([]))
+    with pytest.raises(RetryableError):
+        list(drain.run([Due(1, name) for name in names]))
+    assert len(drain.begun) >= TURNS_MAX
+    assert drain.begun == names[: len(drain.begun)]
 
 
 def test_a_worker_that_died_idle_gets_no_turn() -> None:

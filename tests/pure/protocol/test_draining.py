@@ -22,7 +22,7 @@ def test_small_ones_come_first_and_two_work_at_once() -> None:
     assert turns.is_over
 
 
-def test_who_failed_in_a_run_that_gave_up_comes_last_so_that_others_show_whose_trouble_it_is() -> None:
+def test_who_had_a_turn_in_a_run_that_gave_up_comes_last_so_that_others_show_whose_trouble_it_is() -> None:
     members = due_members(["ill", "iller", "well", "large"], {"ill": 1, "iller": 1, "well": 30, "large": 900}, ["ill"])
     turns = Turns(members)
     assert [one.name for one in turns.waiting] == ["iller", "well", "large", "ill"]
