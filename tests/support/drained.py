@@ -2,8 +2,9 @@
 
     python -m tests.support.drained MEMBER... [--hopeless MEMBER...]
 
-A member whose turn has failed then has a run of its own, with tries as Airflow has them; those that no run can serve
-have none. A fault point that the environment names is for the turns alone.
+A run that gives up is tried again, and a member whose turn has failed has a run of its own, with tries as Airflow has
+them; those that no run can serve have none. A fault point that the environment names is for the turns of the first try
+alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import sys
 import time
 
-from include.jobs.drain import Drain, Ended
+from include.jobs.drain import Drain
 from include.jobs.fork import import_job
 from include.jobs.member_worker import MemberWorker
 from include.jobs.runner import run_job
@@ -32,35 +33,45 @@ def main() -> int:
     parser.add_argument("members", nargs="+")
     parser.add_argument("--hopeless", nargs="*", default=[])
     options = parser.parse_args()
-    members = [*options.members, *options.hopeless]
     import_job()
-    settings, began = Settings.from_environment(), time.monotonic()
+    for name in drained([*options.members, *options.hopeless]):
+        if name not in options.hopeless:
+            say({"alone": name, "error": run_alone(Settings.from_environment(), name)})
+    return 0
+
+
+def drained(members: list[str]) -> list[str]:
+    """Those whose turns have failed."""
+    began, suspects = time.monotonic(), set[str]()
+    for _ in range(_TRIES):
+        drain, failed = drain_of(Settings.from_environment(), members), list[str]()
+        try:
+            for ended in drain.run([Due(0, name, name in suspects) for name in members]):
+                error = ended.error and type(ended.error).__name__
+                seconds = time.monotonic() - began
+                say({"member": ended.member, "error": error, "why": str(ended.error or ""), "seconds": seconds})
+                failed += [ended.member] if error else []
+            return failed
+        except LakemarkError as error:
+            say({"shared": str(error)})
+            suspects.update(drain.begun)
+        finally:
+            os.environ.pop("LAKEMARK_TEST_FAULT", None)
+    return []
+
+
+def drain_of(settings: Settings, members: list[str]) -> Drain:
     of = {name: find_pipeline(name, settings.pipelines, settings.environment) for name in members}
-    drain = Drain(
+    return Drain(
         start=lambda: MemberWorker(settings, "test"),
         has_code=lambda name: of[name].brings_code,
         variables=lambda name: {},
         listen=lambda name, fact: None,
         log=lambda name, line: print(f"{name}: {line}", file=sys.stderr),
     )
-    failed: list[str] = []
-    try:
-        for ended in drain.run([Due(0, name) for name in members]):
-            say(ended, time.monotonic() - began)
-            if ended.error is not None and ended.member not in options.hopeless:
-                failed.append(ended.member)
-    except LakemarkError as error:  # all of them have failed: Airflow tries the run again
-        print(json.dumps({"shared": str(error)}), flush=True)
-        return 0
-    os.environ.pop("LAKEMARK_TEST_FAULT", None)
-    for name in failed:
-        print(json.dumps({"alone": name, "error": run_alone(Settings.from_environment(), name)}), flush=True)
-    return 0
 
 
-def say(ended: Ended, seconds: float) -> None:
-    error = ended.error and type(ended.error).__name__
-    fact = {"member": ended.member, "error": error, "why": str(ended.error or ""), "seconds": seconds}
+def say(fact: dict[str, object]) -> None:
     print(json.dumps(fact), flush=True)
 
 
