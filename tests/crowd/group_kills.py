@@ -30,7 +30,7 @@ from tests.support.installed import jobs_with
 from tests.support.silent_server import silent_server
 from tests.support.world import World, as_dict, changes, newest_by_key
 
-HEALTHY, HANGING, KEYS, RECORDS_MAX = 5, 6, 300, 400
+HEALTHY, HANGING, KEYS, RECORDS_MAX = 5, 3, 300, 400
 LATE_SECONDS = 2 * TURN_SECONDS  # a neighbour's turn, and its own
 POISON = b"no json"
 
@@ -108,7 +108,7 @@ class Kills:
     def _kill_while(self, run: subprocess.Popen[str]) -> None:
         """Kills, or stops for a while, a process of the run, at random moments."""
         while run.poll() is None:
-            threading.Event().wait(self.random.uniform(0.2, 4.0))
+            threading.Event().wait(self.random.uniform(0.5, 7.0))
             workers = [*jobs_with("--members"), *jobs_with("--whole-run")]
             if not workers or run.poll() is not None:
                 continue
