@@ -23,18 +23,18 @@ from include.monitoring.ledger_reader import LedgerReader
 from include.pipeline_file import Pipeline, load_pipelines, pipeline_files
 from include.pipeline_file.loading import changed_at
 from include.pipeline_file.tables import Tables
-from include.protocol.errors import LakemarkError, PipelineFileError, TerminalError
+from include.protocol.errors import LakemarkError, PipelineFileError
 from include.protocol.planning import PartitionExtent
 from include.protocol.ranges import OffsetRange, TopicPartition
 from include.settings import Settings
-from include.sources.kafka import ClientKey, KafkaSource, client_key
 from include.sources.kafka_records import oldest_timestamp
+from include.sources.shared_brokers import SharedBrokers
 
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one
 _WATCHED_SECONDS = 30.0  # without a request for this time, the looking ends
-_KAFKA_TIMEOUT_SECONDS = 5.0
-_KAFKA_AGAIN_SECONDS = 30.0  # brokers that did not answer are left alone for this time
+_KAFKA_SECONDS = 5.0  # that Kafka's answer is waited for
+_KAFKA_AGAIN_SECONDS = 30.0  # that brokers which did not answer are left alone
 _COUNTING_SECONDS = 1.0  # of a look, to count quarantines
 _COUNTING_SHARE = 10.0  # a pipeline's quarantine is counted again after ten times as long as it took
 
@@ -61,7 +61,7 @@ class Seen:
     landing: LedgerDigest | None = None  # of its landing's ledger; None: as for `digest`, or it has none
     problem: str | None = None  # why the ledger cannot be read
     extents: Mapping[TopicPartition, PartitionExtent] | None = None  # what Kafka holds
-    kafka_at: float | None = None  # when Kafka said so
+    kafka_at: float | None = None  # when it was known
     kafka_problem: str | None = None
     oldest: tuple[tuple[int, ...], float | None] = ((), None)  # where waiting ranges start; their first record's time
     quarantine: QuarantineCount | None = None
@@ -98,7 +98,7 @@ class Overview:
         self._broken: list[PipelineFileError] = []
         self._files: list[tuple[str, int]] | None = None
         self._readers: dict[LakeUri, LedgerReader] = {}
-        self._brokers: dict[ClientKey, _Brokers] = {}
+        self._brokers = SharedBrokers(_KAFKA_SECONDS, _KAFKA_AGAIN_SECONDS)
 
     def pipelines(self) -> list[Seen]:
         """Every pipeline with a valid file, by name. Starts the background thread if it does not run."""
@@ -128,11 +128,9 @@ class Overview:
         self._read_files()
         for name in list(self._seen):
             self._seen[name] = self._with_ledger(self._seen[name])
-        groups: dict[ClientKey, list[str]] = {}
-        for name, seen in self._seen.items():
-            groups.setdefault(client_key(seen.pipeline.source), []).append(name)
-        for connection, names in groups.items():
-            self._ask_kafka(connection, names)
+        self._brokers.expect(seen.pipeline.source for seen in self._seen.values())
+        for name in list(self._seen):
+            self._seen[name] = self._with_kafka(self._seen[name])
         self._count_quarantines()
 
     def _keep_looking(self) -> None:
@@ -201,44 +199,12 @@ class Overview:
         count = QuarantineCount(waiting, ever, now, of, again_at=ended + _COUNTING_SHARE * (ended - now))
         return replace(seen, quarantine=count)
 
-    def _ask_kafka(self, connection: ClientKey, names: list[str]) -> None:
-        source = self._seen[names[0]].pipeline.source
-        brokers = self._brokers.setdefault(connection, _Brokers())
-        if brokers.problem is not None and time.monotonic() - brokers.asked_at < _KAFKA_AGAIN_SECONDS:
-            return
-        brokers.asked_at = time.monotonic()
-        wanted: dict[str, list[str]] = {}
+    def _with_kafka(self, seen: Seen) -> Seen:
         try:
-            client = brokers.client = brokers.client or KafkaSource(source)
-            for name in names:
-                try:
-                    wanted[name] = client.topics(self._seen[name].pipeline.source, _KAFKA_TIMEOUT_SECONDS)
-                except TerminalError as error:  # of this pipeline's pattern
-                    self._seen[name] = _without_kafka(self._seen[name], error)
-            topics = sorted({topic for topics in wanted.values() for topic in topics})
-            held = client.partitions(topics, _KAFKA_TIMEOUT_SECONDS)
-            brokers.problem = None
+            extents = self._brokers.extent(seen.pipeline.source).partitions
         except LakemarkError as error:
-            brokers.problem = _told(error)
-            brokers.client = None  # the next one has the login as it is then
-            for name in names:
-                self._seen[name] = _without_kafka(self._seen[name], error)
-            return
-        for name, own in wanted.items():
-            self._seen[name] = _with_extents(self._seen[name], {tp: held[tp] for tp in held if tp.topic in {*own}})
-
-
-@dataclass
-class _Brokers:
-    """Brokers that pipelines share, and how they answered last."""
-
-    client: KafkaSource | None = None
-    problem: str | None = None
-    asked_at: float = 0.0
-
-
-def _without_kafka(seen: Seen, error: LakemarkError) -> Seen:
-    return replace(seen, extents=None, kafka_at=time.time(), kafka_problem=_told(error))
+            return replace(seen, extents=None, kafka_at=time.time(), kafka_problem=_told(error))
+        return _with_extents(seen, extents)
 
 
 def _told(error: LakemarkError) -> str:
@@ -248,9 +214,7 @@ def _told(error: LakemarkError) -> str:
 def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent]) -> Seen:
     """Args: extents: what Kafka holds of the pipeline's topics."""
     source = seen.pipeline.source
-    missing = sorted(set(source.topics) - {tp.topic for tp in extents})
-    problem = f"there is no topic {', '.join(missing)}" if missing else None
-    found = replace(seen, extents=extents, kafka_at=time.time(), kafka_problem=problem)
+    found = replace(seen, extents=extents, kafka_at=time.time(), kafka_problem=None)
     if _starts(found.waiting) == found.oldest[0]:
         return found
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -53,7 +53,7 @@ class KafkaSource:
                 topics = TopicCollection(list(self._source.topics) or self._matching(TIMEOUT_SECONDS))
                 cluster = admin.describe_cluster(request_timeout=TIMEOUT_SECONDS)
                 futures = admin.describe_topics(topics, request_timeout=TIMEOUT_SECONDS)
-                described = {topic: future.result() for topic, future in futures.items()}
+                described = {topic: _described(future, self._source, topic) for topic, future in futures.items()}
                 firsts, ends = _firsts_and_ends(admin, described, TIMEOUT_SECONDS)
                 cluster_id = cluster.result().cluster_id
         except KafkaException as error:
@@ -65,42 +65,11 @@ class KafkaSource:
             partitions=extents(firsts, ends),
         )
 
-    def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TP, PartitionExtent]:
-        """What Kafka holds of these topics, which may be other pipelines' at the same brokers. Topics that do not exist
-        are left out.
-
-        Raises:
-            RetryableError: Kafka does not answer. TerminalError: it refuses the login.
-        """
-        self._said.clear()
-        try:
-            futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_seconds)
-            described = {name: topic for name, future in futures.items() if (topic := _existing(future)) is not None}
-            firsts, ends = _firsts_and_ends(self._admin, described, timeout_seconds)
-        except KafkaException as error:
-            self._admin.poll(0.1)
-            raise kafka_error(error, self._source, self._said) from error
-        return extents(firsts, ends)
-
-    def topics(self, source: Source, timeout_seconds: float) -> list[str]:
-        """The topics of a source at these brokers: those that its file names or that match its pattern.
-
-        Raises: as `partitions`.
-        """
-        if source.topics_pattern is None:
-            return list(source.topics)
-        self._said.clear()
-        try:
-            return _topics_of(self._admin, source, timeout_seconds)
-        except KafkaException as error:
-            self._admin.poll(0.1)
-            raise kafka_error(error, source, self._said) from error
-
     def _asking(self) -> AbstractContextManager[None]:
         return asking(f"Kafka at {self._source.bootstrap_servers}")
 
     def _matching(self, timeout_seconds: float) -> list[str]:
-        found = _topics_of(self._admin, self._source, timeout_seconds)
+        found = sorted(filter(self._source.reads, self._admin.list_topics(timeout=timeout_seconds).topics))
         if not found:
             raise no_topic_matches(self._source)
         return found
@@ -163,17 +132,24 @@ def source_extent(source: Source) -> SourceExtent:
     return KafkaSource(source).extent()
 
 
-def _topics_of(admin: AdminClient, source: Source, timeout_seconds: float) -> list[str]:
-    return sorted(filter(source.reads, admin.list_topics(timeout=timeout_seconds).topics))
-
-
-def _existing(described: Future) -> TopicDescription | None:
+def _described(future: Future, source: Source, topic: str) -> TopicDescription:
     try:
-        return described.result()
+        return future.result()
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise
+        raise topic_error(error, source, topic) from error
+
+
+def topic_error(error: KafkaException, source: Source, topic: str) -> KafkaException | TerminalError:
+    """Lakemark's error if Kafka does not know a topic of a source; else Kafka's own."""
+    if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return error
+    return TerminalError(
+        what="a topic does not exist",
+        where=f"{topic} at {source.bootstrap_servers}",
+        expected="every topic of the pipeline file",
+        found=error.args[0].str(),
+        action="create the topic, or fix `source.topics` in the pipeline file",
+    )
 
 
 def _firsts_and_ends(

@@ -1,7 +1,10 @@
 """What Kafka holds of the topics of many pipelines, for watchers that ask every second: one question for all of them.
 
 Pipelines at the same brokers share a client. The first that asks in a second asks for the ends of all topics that any
-of them has asked about lately. What changes seldom (topics, partitions, first offsets) is asked for twice a minute.
+of them has asked about lately. What changes seldom is asked for less often: the names of topics and first offsets twice
+a minute; ids and partitions every five minutes, as often as Kafka's own clients do (`metadata.max.age.ms`), since
+`describe_topics` keeps some memory for each topic and call (`docs/facts.md`). A topic that was made again under its
+name is noticed before that, as its ends went back.
 """
 
 from __future__ import annotations
@@ -27,21 +30,35 @@ from include.sources.kafka import (
     kafka_error,
     no_topic_matches,
     partitions_of,
+    topic_error,
 )
 
 ENDS_SECONDS = 0.9  # that an answer about ends counts
-TOPICS_SECONDS = 30.0  # that an answer about topics and first offsets counts
+FIRSTS_SECONDS = 30.0  # that an answer about first offsets, and about the names of all topics, counts
+TOPICS_SECONDS = 300.0  # that an answer about a topic's id and partitions counts
 _FORGET_SECONDS = 120.0  # after which a source that nobody asks about any more is left out
-_TIMEOUT_SECONDS = 10.0
-_AWAY_SECONDS = 5.0  # that brokers which did not answer are left alone: all who ask meanwhile get the same error
 
 
 class SharedBrokers:
-    """The brokers of any number of sources. Threads may use it at the same time."""
+    """The brokers of any number of sources. Threads may use it at the same time.
 
-    def __init__(self) -> None:
+    Args:
+        timeout_seconds: that an answer is waited for. away_seconds: that brokers which did not answer are left alone:
+            all who ask meanwhile get the same error.
+    """
+
+    def __init__(self, timeout_seconds: float = 10.0, away_seconds: float = 5.0) -> None:
+        self._timeout, self._away = timeout_seconds, away_seconds
         self._clusters: dict[ClientKey, _Cluster] = {}
         self._lock = threading.Lock()
+
+    def expect(self, sources: Iterable[Source]) -> None:
+        """The next question to their brokers is about these, too: many who ask for the first time need only one."""
+        now = time.monotonic()
+        for source in sources:
+            cluster = self._cluster_of(source)
+            with cluster.lock:
+                cluster.asks_for(source, now)
 
     def extent(self, source: Source) -> SourceExtent:
         """What Kafka holds of the source's topics, as of a second ago or less; first offsets, as of half a minute ago.
@@ -49,22 +66,25 @@ class SharedBrokers:
         Raises:
             RetryableError: Kafka does not answer. TerminalError: a topic does not exist, or none matches the pattern.
         """
-        with self._lock:
-            cluster = self._clusters.get(key := client_key(source))
-            if cluster is None:
-                cluster = self._clusters[key] = _Cluster(source)
+        cluster = self._cluster_of(source)
         try:
             with cluster.lock:
                 return cluster.extent(source, time.monotonic())
         except KafkaException as error:
-            raise kafka_error(error, source, cluster.said, _TIMEOUT_SECONDS) from error
+            raise kafka_error(error, source, cluster.said, self._timeout) from error
+
+    def _cluster_of(self, source: Source) -> _Cluster:
+        with self._lock:
+            if (key := client_key(source)) not in self._clusters:
+                self._clusters[key] = _Cluster(source, self._timeout, self._away)
+            return self._clusters[key]
 
 
 class _Cluster:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, timeout_seconds: float, away_seconds: float) -> None:
         self.lock = threading.Lock()
         self.said: deque[KafkaError] = deque(maxlen=10)
-        self._any_source = source
+        self._any_source, self._timeout, self._away_seconds = source, timeout_seconds, away_seconds
         self._away: tuple[KafkaException, float] | None = None  # why the last question failed, and when
         self._admin: AdminClient | None = None  # none after an error: the next one has the login of then
         self._asking: dict[Hashable, tuple[Source, float]] = {}  # who has asked, by what they read, and when
@@ -73,16 +93,22 @@ class _Cluster:
         self._topics: dict[str, TopicDescription | KafkaException] = {}
         self._firsts: dict[TP, int] = {}
         self._ends: dict[TP, int] = {}
-        self._topics_at = self._ends_at = float("-inf")
+        self._topics_at = self._firsts_at = self._ends_at = float("-inf")
+
+    def asks_for(self, source: Source, now: float) -> None:
+        self._asking[source.topics, source.topics_pattern] = source, now
 
     def extent(self, source: Source, now: float) -> SourceExtent:
-        self._asking[source.topics, source.topics_pattern] = source, now
-        if self._away is not None and now - self._away[1] < _AWAY_SECONDS:
+        self.asks_for(source, now)
+        if self._away is not None and now - self._away[1] < self._away_seconds:
             raise self._away[0]
         try:
             if now - self._topics_at > TOPICS_SECONDS:
-                self._names, self._topics, self._topics_at = None, {}, now
+                self._topics, self._topics_at = {}, now
                 self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
+            if now - self._firsts_at > FIRSTS_SECONDS:
+                self._names, self._firsts_at = None, now
+                self._firsts = self._offsets(self._known, OffsetSpec.earliest())
             lacking = [n for n in self._topics_of(source) if not isinstance(self._topics.get(n), TopicDescription)]
             is_due = now - self._ends_at > ENDS_SECONDS
             if lacking and (is_due or not set(lacking) <= self._topics.keys()):
@@ -94,22 +120,23 @@ class _Cluster:
             self._away = error, time.monotonic()
             if self._admin is not None:
                 self._admin.poll(0.1)  # serves error_cb
-            self._admin, self._topics_at, self._ends_at = None, float("-inf"), float("-inf")
+            self._admin, self._topics_at = None, float("-inf")
+            self._firsts_at = self._ends_at = float("-inf")
             raise
         return self._extent_of(source)
 
     def _client(self) -> AdminClient:
         if self._admin is None:
             self.said.clear()
-            self._admin = admin_client(self._any_source, self.said, _TIMEOUT_SECONDS)
-            self._id = self._admin.describe_cluster(request_timeout=_TIMEOUT_SECONDS).result().cluster_id or ""
+            self._admin = admin_client(self._any_source, self.said, self._timeout)
+            self._id = self._admin.describe_cluster(request_timeout=self._timeout).result().cluster_id or ""
         return self._admin
 
     def _topics_of(self, source: Source) -> list[str]:
         if source.topics_pattern is None:
             return list(source.topics)
         if self._names is None:
-            self._names = sorted(self._client().list_topics(timeout=_TIMEOUT_SECONDS).topics)
+            self._names = sorted(self._client().list_topics(timeout=self._timeout).topics)
         found = [name for name in self._names if source.reads(name)]
         if not found:
             raise no_topic_matches(source)
@@ -126,7 +153,7 @@ class _Cluster:
 
     def _describe(self, names: Iterable[str]) -> None:
         client = self._client()
-        futures = client.describe_topics(TopicCollection(sorted(names)), request_timeout=_TIMEOUT_SECONDS)
+        futures = client.describe_topics(TopicCollection(sorted(names)), request_timeout=self._timeout)
         described: list[TopicDescription] = []
         for name, future in futures.items():
             try:
@@ -137,15 +164,21 @@ class _Cluster:
         self._firsts |= self._offsets(described, OffsetSpec.earliest())
 
     def _ask_for_ends(self) -> None:
-        described = (topic for topic in self._topics.values() if isinstance(topic, TopicDescription))
-        self._ends = self._offsets(described, OffsetSpec.latest())
+        before, self._ends = self._ends, self._offsets(self._known, OffsetSpec.latest())
+        if made_again := {tp.topic for tp, end in self._ends.items() if end < before.get(tp, 0)}:
+            self._describe(made_again)
+            self._ends = self._offsets(self._known, OffsetSpec.latest())
+
+    @property
+    def _known(self) -> list[TopicDescription]:
+        return [topic for topic in self._topics.values() if isinstance(topic, TopicDescription)]
 
     def _offsets(self, described: Iterable[TopicDescription], which: OffsetSpec) -> dict[TP, int]:
         found: dict[TP, int] = {}
         partitions = partitions_of(described)
         if not partitions:
             return found
-        for tp, future in asked(self._client(), partitions, which, _TIMEOUT_SECONDS).items():
+        for tp, future in asked(self._client(), partitions, which, self._timeout).items():
             try:
                 found[TP(tp.topic, tp.partition)] = future.result().offset
             except KafkaException as error:  # of this partition: its topic has just gone, or come, or moved
@@ -157,7 +190,7 @@ class _Cluster:
         for name in self._topics_of(source):
             topic = self._topics[name]
             if isinstance(topic, KafkaException):
-                raise topic
+                raise topic_error(topic, source, name)
             topics[name] = topic
         held = [TP(tp.topic, tp.partition) for tp in partitions_of(topics.values())]
         return SourceExtent(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,23 +12,21 @@ import yaml
 import include.monitoring.overview
 from include.monitoring.overview import Overview
 from include.pipeline_file import Source
-from include.protocol.planning import PartitionExtent
+from include.protocol.planning import PartitionExtent, SourceExtent
 from include.protocol.ranges import TopicPartition
 from include.sources.kafka_options import librdkafka_options
+from include.sources.shared_brokers import SharedBrokers
 from tests.conftest import settings_in
 
 TOPICS = ["orders", "a" * 200 + "!"]
 
 
-class Brokers:
-    def __init__(self, source: Source) -> None:
-        pass
-
-    def topics(self, source: Source, timeout_seconds: float) -> list[str]:
-        return list(source.topics) or [topic for topic in TOPICS if source.reads(topic)]
-
-    def partitions(self, topics: Sequence[str], timeout_seconds: float) -> dict[TopicPartition, PartitionExtent]:
-        return {TopicPartition(topic, 0): PartitionExtent(0, 7) for topic in topics}
+class Brokers(SharedBrokers):
+    def extent(self, source: Source) -> SourceExtent:
+        librdkafka_options(source)
+        topics = list(source.topics) or [topic for topic in TOPICS if source.reads(topic)]
+        held = {TopicPartition(topic, 0): PartitionExtent(0, 7) for topic in topics}
+        return SourceExtent("cluster", {topic: f"id of {topic}" for topic in topics}, held)
 
 
 def pipeline_file(folder: Path, name: str, **source: object) -> None:
@@ -41,7 +38,7 @@ def pipeline_file(folder: Path, name: str, **source: object) -> None:
 def test_one_pipelines_pattern_and_one_broken_file_hide_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(include.monitoring.overview, "KafkaSource", Brokers)
+    monkeypatch.setattr(include.monitoring.overview, "SharedBrokers", Brokers)
     monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda *_: None)
     folder = tmp_path / "pipelines"
     folder.mkdir()
@@ -65,11 +62,7 @@ def test_one_pipelines_pattern_and_one_broken_file_hide_no_other(
 def test_a_connection_that_nobody_knows_is_the_problem_of_its_own_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Guarded(Brokers):
-        def __init__(self, source: Source) -> None:
-            librdkafka_options(source)
-
-    monkeypatch.setattr(include.monitoring.overview, "KafkaSource", Guarded)
+    monkeypatch.setattr(include.monitoring.overview, "SharedBrokers", Brokers)
     monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda *_: None)
     folder = tmp_path / "pipelines"
     folder.mkdir()
@@ -89,7 +82,7 @@ def test_a_connection_that_nobody_knows_is_the_problem_of_its_own_pipeline(
 def test_everything_says_when_it_was_seen_and_the_lag_follows_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(include.monitoring.overview, "KafkaSource", Brokers)
+    monkeypatch.setattr(include.monitoring.overview, "SharedBrokers", Brokers)
     monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda *_: 1.0)
     folder = tmp_path / "pipelines"
     folder.mkdir()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from include.pipeline_file import Source
 from include.protocol.errors import RetryableError, TerminalError
@@ -82,10 +86,79 @@ def test_a_topic_that_is_gone_is_told_to_its_own_watcher_only(
     assert found.topic_ids != before.topic_ids
 
 
+def test_a_topic_that_was_made_again_is_noticed_at_once(world: World, asked: list[int]) -> None:
+    """Though topics are described every five minutes only."""
+    brokers, [source] = SharedBrokers(), sources(world, 1)
+    topic = source.topics[0]
+    world.produce(topic, changes(range(10), 1))
+    before = at_last(brokers, source)
+    world.admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: topic not in world.admin.list_topics(timeout=10).topics)
+    world.create_topic(topic, 3)
+    wait_until(lambda: at_last(brokers, source).topic_ids != before.topic_ids)
+    assert at_last(brokers, source) == source_extent(source)
+
+
+def test_a_topic_whose_ends_went_back_is_described_again(
+    world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made again between two questions, so that none has failed."""
+    brokers, [source] = SharedBrokers(), sources(world, 1)
+    world.produce(source.topics[0], changes(range(10), 1))
+    at_last(brokers, source)
+    empty: Future[SimpleNamespace] = Future()
+    empty.set_result(SimpleNamespace(offset=0))
+    described: list[str] = []
+    describe = AdminClient.describe_topics
+    monkeypatch.setattr(shared_brokers, "asked", lambda client, partitions, *_: dict.fromkeys(partitions, empty))
+    monkeypatch.setattr(
+        AdminClient,
+        "describe_topics",
+        lambda client, topics, **more: described.extend(topics.topic_names) or describe(client, topics, **more),
+    )
+    for _ in range(2):
+        assert {extent.end_offset for extent in brokers.extent(source).partitions.values()} == {0}
+    assert described == list(source.topics)
+
+
+def test_first_offsets_are_asked_for_again_without_a_description(
+    world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_brokers, "FIRSTS_SECONDS", 0.0)
+    brokers, [source] = SharedBrokers(), sources(world, 1)
+    topic = source.topics[0]
+    world.produce(topic, changes(range(10), 1))
+    at_last(brokers, source)
+    monkeypatch.setattr(AdminClient, "describe_topics", lambda *_, **__: pytest.fail("it keeps memory"))
+    for gone in world.admin.delete_records([TopicPartition(topic, 0, 3)]).values():
+        gone.result()
+    assert min(extent.log_start_offset for extent in brokers.extent(source).partitions.values()) == 0
+    assert max(extent.log_start_offset for extent in brokers.extent(source).partitions.values()) == 3
+
+
+def test_one_question_is_about_all_that_are_expected(world: World, asked: list[int]) -> None:
+    all_of_them = sources(world, 3)
+    for source in all_of_them:
+        at_last(SharedBrokers(), source)
+    brokers = SharedBrokers()
+    brokers.expect(all_of_them)
+    asked.clear()
+    brokers.extent(all_of_them[0])
+    assert asked == [6, 6]  # first offsets, and ends, of two partitions of each
+
+
+def test_the_topic_that_is_not_there_is_named(world: World) -> None:
+    topic = world.topic()
+    source = world.pipeline(topic).source.model_copy(update={"topics": (topic, "no-such-topic")})
+    for ask in (SharedBrokers().extent, source_extent):
+        with pytest.raises(TerminalError, match=r"a topic does not exist \(no-such-topic at "):
+            ask(source)
+
+
 def test_new_topics_of_a_pattern_and_new_partitions_are_found(
     world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_brokers, "TOPICS_SECONDS", 0.0)
+    monkeypatch.setattr(shared_brokers, "FIRSTS_SECONDS", 0.0)
     brokers, stem = SharedBrokers(), world.topic()
     source = world.pipeline(stem).source.model_copy(update={"topics": (), "topics_pattern": f"{stem}.*"})
     assert at_last(brokers, source) == source_extent(source)
@@ -93,6 +166,11 @@ def test_new_topics_of_a_pattern_and_new_partitions_are_found(
     found = at_last(brokers, source)
     assert found == source_extent(source)
     assert len(found.partitions) == 5
+    more = NewPartitions(f"{stem}-more", 4)
+    world.admin.create_partitions([more])[more.topic].result()
+    monkeypatch.setattr(shared_brokers, "TOPICS_SECONDS", 0.0)
+    wait_until(lambda: len(at_last(brokers, source).partitions) == 6)
+    found = at_last(brokers, source)
     nowhere = source.model_copy(update={"topics_pattern": "no-such-topic.*"})
     with pytest.raises(TerminalError, match="no topic matches the pattern"):
         brokers.extent(nowhere)
