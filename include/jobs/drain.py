@@ -143,11 +143,25 @@ class Drain:
         turn, question = self._turns.pop(member), turns.asks.get(member)
         self._take(member, turn, turns)
         turn.worker.end()
-        error = RetryableError(
-            what="the turn of this pipeline in its group lasted too long, and was ended",
-            where=member,
-            expected=f"at most {TURN_SECONDS:.0f} s, and {SILENCE_SECONDS:.0f} s for the answer of another system",
-            found="it goes on" if question is None else f"it waits for {question.system}",
-            action="nothing by hand: it goes on in a run of its own",
-        )
+        error = _lasted_too_long(member) if question is None else _waited_too_long(member, question.system)
         return Ended(member, turn.report.so_far, error)
+
+
+def _lasted_too_long(member: str) -> RetryableError:
+    return RetryableError(
+        what="the turn of this pipeline in its group lasted too long, and was ended",
+        where=member,
+        expected=f"at most {TURN_SECONDS:.0f} s",
+        found="it goes on",
+        action="nothing by hand: it is tried again by itself",
+    )
+
+
+def _waited_too_long(member: str, system: str) -> RetryableError:
+    return RetryableError(
+        what="another system did not answer this pipeline in its turn, and the turn was ended",
+        where=member,
+        expected=f"an answer within {SILENCE_SECONDS:.0f} s",
+        found=f"it waits for {system}",
+        action="check that it is up; the turn is tried again by itself",
+    )
