@@ -54,7 +54,7 @@ class Turns:
 
     waiting: list[Due]
     began: dict[str, float] = field(default_factory=dict)  # the turns that are being taken, and when each has begun
-    asks: dict[str, Question] = field(default_factory=dict)  # of those of them that wait for another system
+    asks: dict[str, Question] = field(default_factory=dict)  # what those of them ask that wait for another system
     done: int = 0  # turns that have ended well
     failed: int = 0  # turns that have failed by something that another try may not meet
 
