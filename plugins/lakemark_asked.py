@@ -52,7 +52,7 @@ class Asked(NamedTuple):
         return cls(None if None in told else records, suspects, ill, until=until)
 
     def is_done(self, context: Context, waits: Asset) -> None:
-        """Its events are taken, and nobody has failed."""
+        """Its events are taken, and nobody is a suspect any more."""
         store = context["asset_state_store"][waits]
         if self.until is not None:
             store.set(_TAKEN, self.until.isoformat())
