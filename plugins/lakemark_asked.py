@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     """
 
     records: Mapping[str, int] | None  # that wait, by pipeline; None: the run is for all, as if a person had started it
-    suspects: Sequence[str] = ()  # pipelines that have had turns in runs that gave up, since one has ended well
+    suspects: Sequence[str] = ()  # pipelines that have had trouble in runs that gave up, since one has ended well
     ill: Mapping[str, str] = MappingProxyType({})  # why a person must act, by pipeline
     until: datetime | None = None  # of the newest event; None: there is none
 
@@ -60,11 +60,11 @@ class Asked(NamedTuple):
             store.set(_SUSPECTS, [])
 
     @staticmethod
-    def gives_up(context: Context, waits: Asset, begun: Collection[str]) -> None:
-        """The run gives up, as the first turns have all failed: those whose turns have begun come last the next time,
-        the unfinished ones, too, as most of these would fail as well."""
+    def gives_up(context: Context, waits: Asset, suspects: Collection[str]) -> None:
+        """The run gives up, as the first turns have all failed: those come last the next time, and those that were
+        waiting for another system, as most of these would fail as well."""
         store = context["asset_state_store"][waits]
-        store.set(_SUSPECTS, sorted({*(store.get(_SUSPECTS) or []), *begun}))
+        store.set(_SUSPECTS, sorted({*(store.get(_SUSPECTS) or []), *suspects}))
 
 
 class _Told(NamedTuple):

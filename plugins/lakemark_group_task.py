@@ -111,7 +111,7 @@ class DrainTask(BaseOperator):
             for one in drain.run(due):
                 ended.append(one)
         except RetryableError:
-            Asked.gives_up(context, self.waits, drain.begun)
+            Asked.gives_up(context, self.waits, drain.suspects)
             raise
         return ended
 

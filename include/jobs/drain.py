@@ -47,7 +47,8 @@ class Drain:
     Args:
         start: starts a worker. has_code: whether a member brings code of its own into the job, which no other member
             may meet: it gets a worker for itself. variables: of the environment, for a member's turn. listen, log: get
-            a member's name, and a line of its journal or of its log. begun: the members whose turns have begun.
+            a member's name, and a line of its journal or of its log. suspects: of a run that gives up, the members
+            that have failed, or were waiting for another system.
     """
 
     start: Callable[[], Worker]
@@ -55,7 +56,7 @@ class Drain:
     variables: Callable[[str], Mapping[str, str]]
     listen: Callable[[str, JsonObject], None]
     log: Callable[[str, str], None]
-    begun: list[str] = field(default_factory=list)
+    suspects: list[str] = field(default_factory=list)
     _turns: dict[str, _Turn] = field(default_factory=dict)
     _idle: list[Worker] = field(default_factory=list)
 
@@ -63,20 +64,26 @@ class Drain:
         """Gives each member its turn, and yields what came of it.
 
         Raises:
-            RetryableError: nothing but what may pass came of the first turns. The error is that of the last one.
+            RetryableError: nothing but what may pass came of the first turns, and nobody is at work any more who may do
+                better. The error is that of the last one.
         """
-        turns = Turns(list(due))
+        turns, error = Turns(list(due)), None
         try:
             while not turns.is_over:
                 while (member := turns.begin(time.monotonic())) is not None:
                     self._begin(member)
+                now = time.monotonic()  # before a worker that is let go may take some time
                 ended = [*self._ended(turns)]
-                ended += [self._too_late(one, turns) for one in turns.overdue(time.monotonic()) if one in self._turns]
+                ended += [self._too_late(one, turns) for one in turns.overdue(now) if one in self._turns]
                 for one in ended:
                     turns.end(one.member, one.error is None, not isinstance(one.error, TerminalError))
+                    if one.error is not None and not isinstance(one.error, TerminalError):
+                        error = one.error
+                        self.suspects.append(one.member)
                     yield one
-                    if turns.is_shared_trouble and one.error is not None:
-                        raise one.error
+                if error is not None and turns.is_shared_trouble(time.monotonic()):
+                    self.suspects.extend(turns.asks)
+                    raise error
                 if not ended:
                     time.sleep(_LOOK_SECONDS)
             for worker in self._idle:
@@ -86,7 +93,6 @@ class Drain:
                 worker.end()
 
     def _begin(self, member: str) -> None:
-        self.begun.append(member)
         worker = self.start() if self.has_code(member) else self._free()
         report = JobReport(
             f"{member} --whole-run", lambda fact: self.listen(member, fact), lambda line: self.log(member, line)

@@ -29,7 +29,7 @@ class Due:
 
     records: int  # that wait, as far as is known; 0: not known
     name: str
-    is_suspect: bool = False  # it has had a turn in a run of this group that gave up
+    is_suspect: bool = False  # it has failed, or waited, in a run of this group that gave up
     problem: str | None = None  # that only a person can fix, as far as is known
 
     @property
@@ -59,7 +59,7 @@ class Turns:
     failed: int = 0  # turns that have failed by something that another try may not meet
 
     def __post_init__(self) -> None:
-        # Small ones first: so all together wait least. Who had a turn in a run that gave up comes last: if the trouble
+        # Small ones first: so all together wait least. Who had trouble in a run that gave up comes last: if the trouble
         # was not one that all share, somebody does well before them, and they get runs of their own.
         self.waiting = sorted(self.waiting, key=lambda one: (one.is_suspect, one.records, one.name))
 
@@ -69,10 +69,10 @@ class Turns:
         Args:
             now: a monotonic clock, in seconds.
         """
-        at_work = [began for member, began in self.began.items() if not self._asks_for(ANSWER_SECONDS, member, now)]
+        at_work = self._at_work(now)
         slow = sum(now - began > SLOW_SECONDS for began in at_work)
         is_full = len(at_work) >= min(WORKERS + slow, WORKERS_MAX) or len(self.began) >= TURNS_MAX
-        if not self.waiting or is_full:
+        if not self.waiting or is_full or self._is_doubtful:
             return None
         member = self.waiting.pop(0).name
         self.began[member] = now
@@ -99,6 +99,10 @@ class Turns:
             if now - began > TURN_SECONDS or self._asks_for(SILENCE_SECONDS, member, now)
         ]
 
+    def _at_work(self, now: float) -> list[float]:
+        """When the turns have begun that do not wait for another system."""
+        return [began for member, began in self.began.items() if not self._asks_for(ANSWER_SECONDS, member, now)]
+
     def _asks_for(self, seconds: float, member: str, now: float) -> bool:
         return member in self.asks and now - self.asks[member].since > seconds
 
@@ -107,10 +111,14 @@ class Turns:
         return not self.waiting and not self.began
 
     @property
-    def is_shared_trouble(self) -> bool:
-        """Whether all turns so far have failed in a way that may pass. That is most likely nobody's own trouble, but a
-        server's. The run itself is tried again then, instead of a run for each member."""
+    def _is_doubtful(self) -> bool:
+        """Whether all turns that have ended have failed in a way that may pass."""
         return self.done == 0 and self.failed >= _TRIED
+
+    def is_shared_trouble(self, now: float) -> bool:
+        """Whether that is most likely nobody's own trouble, but a server's: nobody is at work any more who may do well.
+        The run itself is tried again then, instead of a run for each member. Args: now: as for `begin`."""
+        return self._is_doubtful and not self._at_work(now)
 
 
 def due_members(
@@ -123,7 +131,7 @@ def due_members(
 
     Args:
         asked: the waiting records of those that it was started for; None: a person has started it, for all. suspects:
-            those that have had turns in runs that gave up since one last ended well. ill: what only a person can fix,
+            those that have had trouble in runs that gave up since one last ended well. ill: what only a person can fix,
             by member.
     """
     known = dict.fromkeys(members, 0) if asked is None else asked

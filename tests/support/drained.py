@@ -54,7 +54,7 @@ def drained(members: list[str]) -> list[str]:
             return failed
         except LakemarkError as error:
             say({"shared": str(error)})
-            suspects.update(drain.begun)
+            suspects.update(drain.suspects)
         finally:
             os.environ.pop("LAKEMARK_TEST_FAULT", None)
     return []

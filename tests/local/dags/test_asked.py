@@ -95,7 +95,7 @@ def test_a_run_serves_its_own_events_also_if_the_clock_has_gone_back_since_the_l
     assert Asked.of(airflow.run([second, third]), WAITS).records == {"b": 1, "c": 1}
 
 
-def test_who_has_had_a_turn_in_runs_that_gave_up_is_known_until_one_ends_well(airflow: Airflow) -> None:
+def test_who_has_had_trouble_in_runs_that_gave_up_is_known_until_one_ends_well(airflow: Airflow) -> None:
     begun = airflow.run([airflow.event(a=1, b=1)])
     Asked.gives_up(begun, WAITS, ["b"])
     Asked.gives_up(begun, WAITS, ["a"])

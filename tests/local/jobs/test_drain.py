@@ -14,7 +14,8 @@ from include.protocol.errors import OutcomeUnknownError, RetryableError, Termina
 from include.protocol.json_data import JsonObject
 
 _PARTS = {"what": "w", "where": "x", "expected": "y", "found": "z", "action": "call Ada"}
-WELL, RETRYABLE, TERMINAL, DIES, HANGS, ASKS = "well", "retryable", "terminal", "dies", "hangs", "asks"
+WELL, RETRYABLE, TERMINAL, DIES, HANGS = "well", "retryable", "terminal", "dies", "hangs"
+ASKS, LATER = "asks", "later"
 
 
 @dataclass
@@ -25,7 +26,9 @@ class MadeUp:
     turns: list[str] = field(default_factory=list)
     is_over: bool = False
     is_dismissed: bool = False
+    looks: int = 0
     _facts: list[JsonObject] = field(default_factory=list)
+    _late: bool = False
 
     def give(self, member: str, variables: Mapping[str, str]) -> None:
         assert variables == {"OF": member}
@@ -33,12 +36,15 @@ class MadeUp:
         how = member.partition("_")[0]
         result = {"result": {"pipeline": member, "batch_id": 0}}
         error = {RETRYABLE: RetryableError(**_PARTS), TERMINAL: TerminalError(**_PARTS)}
-        facts = [result] if how in (WELL, DIES, HANGS, ASKS) else [result, error[how].facts()]
+        facts = [result] if how in (WELL, DIES, HANGS, ASKS, LATER) else [result, error[how].facts()]
         ends = {DIES: [], HANGS: [], ASKS: [{"asks": "the registry"}]}.get(how, [{"asks": None}, {"ended": True}])
         self.is_over = how == DIES
-        self._facts = [{"member": member, **fact} for fact in (*facts, *ends)]
+        self._facts, self._late = [{"member": member, **fact} for fact in (*facts, *ends)], how == LATER
 
     def facts(self) -> list[JsonObject]:
+        self.looks += 1
+        if self._late and self.looks < 250:
+            return []
         new, self._facts = self._facts, []
         return new
 
@@ -146,7 +152,7 @@ def test_those_who_wait_for_a_silent_system_hold_up_nobody(monkeypatch: pytest.M
     assert len(errors) == 8
 
 
-def test_a_run_that_gives_up_knows_whose_turns_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_gives_up_knows_who_was_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the others come first in the next one, however many wait for the same silent system."""
     now = [0.0]
     monkeypatch.setattr(drains.time, "monotonic", lambda: now[0])
@@ -155,8 +161,19 @@ def test_a_run_that_gives_up_knows_whose_turns_had_begun(monkeypatch: pytest.Mon
     drain = drain_with(lambda: MadeUp([]))
     with pytest.raises(RetryableError):
         list(drain.run([Due(1, name) for name in names]))
-    assert len(drain.begun) >= TURNS_MAX
-    assert drain.begun == names[: len(drain.begun)]
+    assert len(drain.suspects) >= TURNS_MAX
+    assert drain.suspects == names[: len(drain.suspects)]
+
+
+@pytest.mark.parametrize("ill", [RETRYABLE, ASKS, DIES])
+def test_members_that_fail_do_not_end_the_turn_of_one_that_works(monkeypatch: pytest.MonkeyPatch, ill: str) -> None:
+    now = [0.0]
+    monkeypatch.setattr(drains.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(drains.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 0.1))
+    due = [Due(0, f"{LATER}_1"), *(Due(1, f"{ill}_{n}") for n in range(6))]
+    became = {one.member: one.error for one in drain_with(lambda: MadeUp([])).run(due)}
+    assert became[f"{LATER}_1"] is None
+    assert len(became) == 7
 
 
 def test_a_worker_that_died_idle_gets_no_turn() -> None:

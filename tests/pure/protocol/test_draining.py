@@ -22,7 +22,7 @@ def test_small_ones_come_first_and_two_work_at_once() -> None:
     assert turns.is_over
 
 
-def test_who_had_a_turn_in_a_run_that_gave_up_comes_last_so_that_others_show_whose_trouble_it_is() -> None:
+def test_who_had_trouble_in_a_run_that_gave_up_comes_last_so_that_others_show_whose_trouble_it_is() -> None:
     members = due_members(["ill", "iller", "well", "large"], {"ill": 1, "iller": 1, "well": 30, "large": 900}, ["ill"])
     turns = Turns(members)
     assert [one.name for one in turns.waiting] == ["iller", "well", "large", "ill"]
@@ -103,7 +103,25 @@ def test_trouble_is_shared_if_all_turns_fail_in_a_way_that_may_pass(
     turns = Turns(due(**{f"m{n}": 1 for n in range(len(ends))}))
     for is_good, is_retryable in ends:
         turns.end(str(turns.begin(0.0)), is_good, is_retryable)
-    assert turns.is_shared_trouble == is_shared
+    assert turns.is_shared_trouble(0.0) == is_shared
+
+
+def test_trouble_is_not_shared_while_somebody_is_at_work_who_may_do_well_and_nobody_begins_meanwhile() -> None:
+    turns = Turns(due(a=1, b=2, c=3, large=9_000, last=9_001))
+    turns.begin(0.0)
+    turns.begin(0.0)
+    for ill, begins in (("a", "c"), ("b", "large")):
+        turns.end(ill, is_good=False, is_retryable=True)
+        assert turns.begin(1.0) == begins
+    turns.end("c", is_good=False, is_retryable=True)
+    assert not turns.is_shared_trouble(1.0)
+    assert turns.begin(1.0) is None
+    turns.ask("large", "a registry", 1.0)
+    assert turns.is_shared_trouble(1.1 + draining.ANSWER_SECONDS)  # it only waits, as the others did
+    turns.ask("large", None, 3.0)
+    turns.end("large", is_good=True)
+    assert not turns.is_shared_trouble(3.0)
+    assert turns.begin(3.0) == "last"
 
 
 def test_a_run_is_for_those_that_it_was_started_for_or_for_all() -> None:
