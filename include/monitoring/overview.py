@@ -33,6 +33,7 @@ from include.sources.shared_brokers import SharedBrokers
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one
 _WATCHED_SECONDS = 30.0  # without a request for this time, the looking ends
+Starts = tuple[tuple[str, int, int], ...]  # topic, partition, offset
 _KAFKA_SECONDS = 5.0  # that Kafka's answer is waited for
 _KAFKA_AGAIN_SECONDS = 30.0  # that brokers which did not answer are left alone
 _COUNTING_SECONDS = 1.0  # of a look, to count quarantines
@@ -63,7 +64,7 @@ class Seen:
     extents: Mapping[TopicPartition, PartitionExtent] | None = None  # what Kafka holds
     kafka_at: float | None = None  # when it was known
     kafka_problem: str | None = None
-    oldest: tuple[tuple[int, ...], float | None] = ((), None)  # where waiting ranges start; their first record's time
+    oldest: tuple[Starts, float | None] = ((), None)  # where waiting ranges start; their first record's time
     quarantine: QuarantineCount | None = None
 
     @cached_property
@@ -224,8 +225,8 @@ def _with_extents(seen: Seen, extents: Mapping[TopicPartition, PartitionExtent])
     return replace(found, oldest=(_starts(found.waiting), first))
 
 
-def _starts(waiting: Sequence[OffsetRange]) -> tuple[int, ...]:
-    return tuple(r.start_offset for r in waiting)
+def _starts(waiting: Sequence[OffsetRange]) -> Starts:
+    return tuple((r.topic, r.partition, r.start_offset) for r in waiting)
 
 
 def _waiting(seen: Seen) -> Iterator[OffsetRange]:

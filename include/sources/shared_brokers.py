@@ -1,10 +1,10 @@
 """What Kafka holds of the topics of many pipelines, for watchers that ask every second: one question for all of them.
 
 Pipelines at the same brokers share a client. The first that asks in a second asks for the ends of all topics that any
-of them has asked about lately. What changes seldom is asked for less often: the names of topics and first offsets twice
-a minute; ids and partitions every five minutes, as often as Kafka's own clients do (`metadata.max.age.ms`), since
-`describe_topics` keeps some memory for each topic and call (`docs/facts.md`). A topic that was made again under its
-name is noticed before that, as its ends went back.
+of them has asked about lately. What changes seldom is asked for less often: the names of topics, their numbers of
+partitions, and first offsets twice a minute; ids every five minutes, since `describe_topics` keeps some memory for each
+topic and call (`docs/facts.md`). A topic that was made again under its name is noticed before that if its ends went
+back, or if it has another number of partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
@@ -33,9 +35,11 @@ from include.sources.kafka import (
     topic_error,
 )
 
+K = TypeVar("K")
+T = TypeVar("T")
 ENDS_SECONDS = 0.9  # that an answer about ends counts
-FIRSTS_SECONDS = 30.0  # that an answer about first offsets, and about the names of all topics, counts
-TOPICS_SECONDS = 300.0  # that an answer about a topic's id and partitions counts
+FIRSTS_SECONDS = 30.0  # that an answer about first offsets, and about the names and sizes of all topics, counts
+TOPICS_SECONDS = 300.0  # that an answer about a topic's id counts
 _FORGET_SECONDS = 120.0  # after which a source that nobody asks about any more is left out
 
 
@@ -89,7 +93,7 @@ class _Cluster:
         self._admin: AdminClient | None = None  # none after an error: the next one has the login of then
         self._asking: dict[Hashable, tuple[Source, float]] = {}  # who has asked, by what they read, and when
         self._id = ""
-        self._names: list[str] | None = None  # of all topics, where a source has a pattern
+        self._names: dict[str, int] | None = None  # of all topics, and how many partitions each has
         self._topics: dict[str, TopicDescription | KafkaException] = {}
         self._firsts: dict[TP, int] = {}
         self._ends: dict[TP, int] = {}
@@ -108,6 +112,8 @@ class _Cluster:
                 self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
             if now - self._firsts_at > FIRSTS_SECONDS:
                 self._names, self._firsts_at = None, now
+                grown = [topic.name for topic in self._known if len(topic.partitions) != self._partitions(topic.name)]
+                self._topics = {name: topic for name, topic in self._topics.items() if name not in grown}
                 self._firsts = self._offsets(self._known, OffsetSpec.earliest())
             lacking = [n for n in self._topics_of(source) if not isinstance(self._topics.get(n), TopicDescription)]
             is_due = now - self._ends_at > ENDS_SECONDS
@@ -116,6 +122,11 @@ class _Cluster:
             if is_due or lacking:
                 self._ask_for_ends()
                 self._ends_at = now
+            if source.topics_pattern is not None and any(
+                isinstance(self._topics.get(name), KafkaException) for name in self._topics_of(source)
+            ):
+                self._names = None  # one of them may have gone
+                self._topics_of(source)
         except KafkaException as error:
             self._away = error, time.monotonic()
             if self._admin is not None:
@@ -124,6 +135,17 @@ class _Cluster:
             self._firsts_at = self._ends_at = float("-inf")
             raise
         return self._extent_of(source)
+
+    def _partitions(self, name: str) -> int:
+        """How many a topic has; 0: there is none."""
+        return self._all_names().get(name, 0)
+
+    def _all_names(self) -> Mapping[str, int]:
+        """All topics' names, and how many partitions each has."""
+        if self._names is None:
+            topics = self._client().list_topics(timeout=self._timeout).topics
+            self._names = {name: len(topics[name].partitions) for name in sorted(topics)}
+        return self._names
 
     def _client(self) -> AdminClient:
         if self._admin is None:
@@ -135,9 +157,7 @@ class _Cluster:
     def _topics_of(self, source: Source) -> list[str]:
         if source.topics_pattern is None:
             return list(source.topics)
-        if self._names is None:
-            self._names = sorted(self._client().list_topics(timeout=self._timeout).topics)
-        found = [name for name in self._names if source.reads(name)]
+        found = [name for name in self._all_names() if source.reads(name)]
         if not found:
             raise no_topic_matches(source)
         return found
@@ -154,14 +174,9 @@ class _Cluster:
     def _describe(self, names: Iterable[str]) -> None:
         client = self._client()
         futures = client.describe_topics(TopicCollection(sorted(names)), request_timeout=self._timeout)
-        described: list[TopicDescription] = []
-        for name, future in futures.items():
-            try:
-                described.append(future.result())
-                self._topics[name] = described[-1]
-            except KafkaException as error:  # of this topic
-                self._topics[name] = error
-        self._firsts |= self._offsets(described, OffsetSpec.earliest())
+        described, failed = _answered(futures)
+        self._topics |= {**described, **failed}
+        self._firsts |= self._offsets(described.values(), OffsetSpec.earliest())
 
     def _ask_for_ends(self) -> None:
         before, self._ends = self._ends, self._offsets(self._known, OffsetSpec.latest())
@@ -174,27 +189,49 @@ class _Cluster:
         return [topic for topic in self._topics.values() if isinstance(topic, TopicDescription)]
 
     def _offsets(self, described: Iterable[TopicDescription], which: OffsetSpec) -> dict[TP, int]:
-        found: dict[TP, int] = {}
         partitions = partitions_of(described)
         if not partitions:
-            return found
-        for tp, future in asked(self._client(), partitions, which, self._timeout).items():
-            try:
-                found[TP(tp.topic, tp.partition)] = future.result().offset
-            except KafkaException as error:  # of this partition: its topic has just gone, or come, or moved
-                self._topics[tp.topic] = error
-        return found
+            return {}
+        found, failed = _answered(asked(self._client(), partitions, which, self._timeout))
+        self._topics |= {tp.topic: error for tp, error in failed.items()}  # it has just gone, or come, or moved
+        return {TP(tp.topic, tp.partition): answer.offset for tp, answer in found.items()}
 
     def _extent_of(self, source: Source) -> SourceExtent:
         topics: dict[str, TopicDescription] = {}
         for name in self._topics_of(source):
-            topic = self._topics[name]
-            if isinstance(topic, KafkaException):
-                raise topic_error(topic, source, name)
-            topics[name] = topic
+            match self._topics.get(name):
+                case KafkaException() as error:
+                    raise topic_error(error, source, name)
+                case TopicDescription() as topic:
+                    topics[name] = topic  # one that has just come to a pattern is described the next time
         held = [TP(tp.topic, tp.partition) for tp in partitions_of(topics.values())]
         return SourceExtent(
             cluster_id=self._id,
             topic_ids={name: str(topic.topic_id) for name, topic in topics.items()},
             partitions=extents({tp: self._firsts[tp] for tp in held}, self._ends),
         )
+
+
+def _answered(futures: Mapping[K, Future[T]]) -> tuple[dict[K, T], dict[K, KafkaException]]:
+    """The answers to a question about several topics or partitions, and the errors of the others.
+
+    Raises:
+        KafkaException: nothing was answered, and the client itself says why: it is no topic's own trouble, but that of
+            the brokers, or of the login.
+    """
+    found: dict[K, T] = {}
+    failed: dict[K, KafkaException] = {}
+    for one, future in futures.items():
+        try:
+            found[one] = future.result()
+        except KafkaException as error:
+            failed[one] = error
+    if failed and not found and all(_is_of_client(error) for error in failed.values()):
+        raise next(iter(failed.values()))
+    return found, failed
+
+
+def _is_of_client(error: KafkaException) -> bool:
+    """Whether no broker has said it: the codes of librdkafka's own errors are negative."""
+    code = error.args[0].code()
+    return code < 0 and code not in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from include.pipeline_file import Source
@@ -155,6 +155,46 @@ def test_the_topic_that_is_not_there_is_named(world: World) -> None:
             ask(source)
 
 
+def test_a_topic_of_a_pattern_that_is_gone_is_no_error(world: World, asked: list[int]) -> None:
+    brokers, stem = SharedBrokers(), world.topic()
+    source = world.pipeline(stem).source.model_copy(update={"topics": (), "topics_pattern": f"{stem}.*"})
+    world.create_topic(f"{stem}-more", 1)
+    wait_until(lambda: len(at_last(brokers, source).partitions) == 3)
+    world.admin.delete_topics([f"{stem}-more"])[f"{stem}-more"].result()
+    wait_until(lambda: f"{stem}-more" not in world.admin.list_topics(timeout=10).topics)
+    assert wait_until(lambda: len(at_last(brokers, source).partitions) == 2)
+
+
+def test_brokers_that_are_away_are_waited_for_once(
+    world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And asked by a new client then, which has the login of then."""
+    all_of_them = sources(world, 3)
+    for source in all_of_them:
+        at_last(SharedBrokers(), source)
+    make, clients = shared_brokers.admin_client, list[AdminClient]()
+    monkeypatch.setattr(shared_brokers, "admin_client", lambda *given: clients.append(make(*given)) or clients[-1])
+    long, short = SharedBrokers(away_seconds=600.0), SharedBrokers(away_seconds=0.0)
+    for source in all_of_them:
+        assert (long.extent(source), short.extent(source)) == (source_extent(source),) * 2
+    away: Future[None] = Future()
+    away.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    with monkeypatch.context() as silent:
+        questions: list[int] = []
+        silent.setattr(
+            shared_brokers, "asked", lambda _, partitions, *__: questions.append(1) or dict.fromkeys(partitions, away)
+        )
+        for source in all_of_them:
+            with pytest.raises(RetryableError, match="Kafka did not answer"):
+                long.extent(source)
+        assert questions == [1]
+        with pytest.raises(RetryableError, match="Kafka did not answer"):
+            short.extent(all_of_them[0])
+    assert len(clients) == 2
+    assert short.extent(all_of_them[0]) == source_extent(all_of_them[0])
+    assert len(clients) == 3
+
+
 def test_new_topics_of_a_pattern_and_new_partitions_are_found(
     world: World, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +208,6 @@ def test_new_topics_of_a_pattern_and_new_partitions_are_found(
     assert len(found.partitions) == 5
     more = NewPartitions(f"{stem}-more", 4)
     world.admin.create_partitions([more])[more.topic].result()
-    monkeypatch.setattr(shared_brokers, "TOPICS_SECONDS", 0.0)
     wait_until(lambda: len(at_last(brokers, source).partitions) == 6)
     found = at_last(brokers, source)
     nowhere = source.model_copy(update={"topics_pattern": "no-such-topic.*"})
