@@ -79,6 +79,24 @@ def test_a_connection_that_nobody_knows_is_the_problem_of_its_own_pipeline(
     )
 
 
+def test_the_oldest_record_is_asked_for_again_when_another_partition_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(include.monitoring.overview, "SharedBrokers", Brokers)
+    monkeypatch.setattr(include.monitoring.overview, "oldest_timestamp", lambda _, ranges: asked.append(ranges))
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    pipeline_file(folder, "orders", topics=["orders"])
+    overview = Overview(settings_in(tmp_path / "home", LAKEMARK_PIPELINES=str(folder)))
+    for _ in range(2):
+        overview.look()
+    assert len(asked) == 1
+    seen = overview._seen["orders"]
+    include.monitoring.overview._with_extents(seen, {TopicPartition("orders", 1): PartitionExtent(0, 7)})
+    assert len(asked) == 2
+
+
 def test_everything_says_when_it_was_seen_and_the_lag_follows_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
