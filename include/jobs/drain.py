@@ -76,8 +76,9 @@ class Drain:
                 ended = [*self._ended(turns)]
                 ended += [self._too_late(one, turns) for one in turns.overdue(now) if one in self._turns]
                 for one in ended:
-                    turns.end(one.member, one.error is None, not isinstance(one.error, TerminalError))
-                    if one.error is not None and not isinstance(one.error, TerminalError):
+                    may_pass = one.error is not None and not isinstance(one.error, TerminalError)
+                    turns.end(one.member, one.error is None, may_pass)
+                    if may_pass:
                         error = one.error
                         self.suspects.append(one.member)
                     yield one

@@ -143,11 +143,15 @@ def topic_error(error: KafkaException, source: Source, topic: str) -> KafkaExcep
     """Lakemark's error if Kafka does not know a topic of a source; else Kafka's own."""
     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
         return error
+    return _no_such_topic(f"{topic} at {source.bootstrap_servers}", error.args[0])
+
+
+def _no_such_topic(where: str, reason: KafkaError) -> TerminalError:
     return TerminalError(
         what="a topic does not exist",
-        where=f"{topic} at {source.bootstrap_servers}",
+        where=where,
         expected="every topic of the pipeline file",
-        found=error.args[0].str(),
+        found=reason.str(),
         action="create the topic, or fix `source.topics` in the pipeline file",
     )
 
@@ -199,13 +203,7 @@ def kafka_error(
     reason = refused[0] if refused else error.args[0]
     where = f"{source.topics_in_words} at {source.bootstrap_servers}"
     if reason.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-        return TerminalError(
-            what="a topic does not exist",
-            where=where,
-            expected="every topic of the pipeline file",
-            found=reason.str(),
-            action="create the topic, or fix `source.topics` in the pipeline file",
-        )
+        return _no_such_topic(where, reason)
     if reason.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
         return TerminalError(
             what="Kafka refused the login",

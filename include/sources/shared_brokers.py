@@ -112,21 +112,20 @@ class _Cluster:
                 self._asking = {key: (one, at) for key, (one, at) in self._asking.items() if now - at < _FORGET_SECONDS}
             if now - self._firsts_at > FIRSTS_SECONDS:
                 self._names, self._firsts_at = None, now
-                grown = [topic.name for topic in self._known if len(topic.partitions) != self._partitions(topic.name)]
+                grown = [one.name for one in self._known if len(one.partitions) != self._all_names().get(one.name, 0)]
                 self._topics = {name: topic for name, topic in self._topics.items() if name not in grown}
                 self._firsts = self._offsets(self._known, OffsetSpec.earliest())
-            lacking = [n for n in self._topics_of(source) if not isinstance(self._topics.get(n), TopicDescription)]
+            names = self._topics_of(source)
+            lacking = [name for name in names if not isinstance(self._topics.get(name), TopicDescription)]
             is_due = now - self._ends_at > ENDS_SECONDS
             if lacking and (is_due or not set(lacking) <= self._topics.keys()):
                 self._describe({*lacking} if self._topics else self._topics_of_all())
             if is_due or lacking:
                 self._ask_for_ends()
                 self._ends_at = now
-            if source.topics_pattern is not None and any(
-                isinstance(self._topics.get(name), KafkaException) for name in self._topics_of(source)
-            ):
+            if source.topics_pattern and any(isinstance(self._topics.get(name), KafkaException) for name in names):
                 self._names = None  # one of them may have gone
-                self._topics_of(source)
+                names = self._topics_of(source)
         except KafkaException as error:
             self._away = error, time.monotonic()
             if self._admin is not None:
@@ -134,11 +133,7 @@ class _Cluster:
             self._admin, self._topics_at = None, float("-inf")
             self._firsts_at = self._ends_at = float("-inf")
             raise
-        return self._extent_of(source)
-
-    def _partitions(self, name: str) -> int:
-        """How many a topic has; 0: there is none."""
-        return self._all_names().get(name, 0)
+        return self._extent_of(source, names)
 
     def _all_names(self) -> Mapping[str, int]:
         """All topics' names, and how many partitions each has."""
@@ -196,9 +191,9 @@ class _Cluster:
         self._topics |= {tp.topic: error for tp, error in failed.items()}  # it has just gone, or come, or moved
         return {TP(tp.topic, tp.partition): answer.offset for tp, answer in found.items()}
 
-    def _extent_of(self, source: Source) -> SourceExtent:
+    def _extent_of(self, source: Source, names: Iterable[str]) -> SourceExtent:
         topics: dict[str, TopicDescription] = {}
-        for name in self._topics_of(source):
+        for name in names:
             match self._topics.get(name):
                 case KafkaException() as error:
                     raise topic_error(error, source, name)
