@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -14,6 +14,7 @@ from include.control.sink_feed import SinkFeed
 from include.delivery.contract import Delivery, TwoPhaseSink, WriteAheadSink
 from include.delivery.opening import taken
 from include.lake.ledger import Ledger
+from include.outside import asking
 from include.pipeline_file import Pipeline
 from include.pipeline_file.tables import Tables
 from include.protocol.deliveries import SKIP, Commit, Fill, Follow, Leave, after
@@ -189,7 +190,8 @@ class Deliverer:
     def _progress(self, sink: WriteAheadSink, anew: bool) -> Progress | None:
         """Where a sink stands. Args: anew: it shall begin anew, whatever its progress says."""
         try:
-            return sink.progress()
+            with self.asking():
+                return sink.progress()
         except ProgressUnreadable as error:
             if anew:
                 return None
@@ -200,13 +202,17 @@ class Deliverer:
         afterwards, since such an attempt goes on and its commit lands, the sink gets that commit from the log."""
         if not isinstance(sink, TwoPhaseSink):
             return
-        for pending in sink.pending():
+        with self.asking():
+            found = sink.pending()
+        for pending in found:
             commits = self.feed.has_landed(pending)
-            if sink.end(pending.prepared, commits):
+            with self.asking():
+                has_ended = sink.end(pending.prepared, commits)
+            if has_ended:
                 done.deliveries += commits
                 did, so = ("committed", "is") if commits else ("rolled back", "is not")
-                found = f"the commit that it was prepared for {so} in the lake"
-                self.say(f"{self.feed.where}: {did} {pending.transaction}: {found}")
+                why = f"the commit that it was prepared for {so} in the lake"
+                self.say(f"{self.feed.where}: {did} {pending.transaction}: {why}")
 
     def _follow(self, sink: WriteAheadSink, target: Followed, done: Delivered, commits: tuple[Commit, ...]) -> bool:
         """Delivers commits, each in one transaction. False if there was none that a sink must know of."""
@@ -224,7 +230,9 @@ class Deliverer:
 
     def _put(self, sink: WriteAheadSink, delivery: Delivery, done: Delivered) -> None:
         delivery = replace(delivery, now=self.feed.shaped(delivery.now))
-        self.told(delivery.now, sink.deliver(delivery), done)
+        with self.asking():
+            rows = sink.deliver(delivery)
+        self.told(delivery.now, rows, done)
 
     def told(self, now: Progress, rows: int, done: Delivered) -> None:
         """Counts a delivery that has taken effect, and says so. Args: rows: that it has changed."""
@@ -232,6 +240,10 @@ class Deliverer:
         done.deliveries += 1
         done.rows += rows
         self.say(f"{self.feed.where}: {rows:,} rows of {now.in_words}")
+
+    def asking(self) -> AbstractContextManager[None]:
+        """Whoever calls the sink waits for its system."""
+        return asking(f"the sink {self.name}")
 
     @property
     def _prepares(self) -> bool:

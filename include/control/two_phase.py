@@ -136,7 +136,7 @@ class TwoPhase:
         verify_lacks(done.progress, self.batch.key, where=deliverer.feed.where, anew=deliverer.feed.anew)
         commit = Commit(prepared.version, self.batch.key, self.attempt_id, deliver=self.batch.deliver or AGAIN)
         now = deliverer.feed.shaped(after(done.progress, target.table_id, commit))
-        with deliverer.feed.rows_of(target, commit, done.progress, content) as rows:
+        with deliverer.feed.rows_of(target, commit, done.progress, content) as rows, deliverer.asking():
             changed = sink.prepare(Delivery(done.progress, now, rows), prepared)
         return _Ready(deliverer, sink, now=now, rows=changed, done=done)
 
@@ -153,7 +153,9 @@ class TwoPhase:
         """The batch has landed: what fails here fails nothing, and is ended by whoever comes next."""
         where = one.deliverer.feed.where
         try:
-            if one.sink.end(prepared, commits=True):
+            with one.deliverer.asking():
+                has_ended = one.sink.end(prepared, commits=True)
+            if has_ended:
                 one.deliverer.told(one.now, one.rows, one.done)
             else:
                 self.say(f"{where}: somebody else has ended the prepared transaction {prepared.name()}")
@@ -166,5 +168,5 @@ class TwoPhase:
     def _roll_back(self, ready: Sequence[_Ready], prepared: Prepared) -> None:
         """Nothing has landed: what stays prepared is rolled back by whoever comes next."""
         for one in ready:
-            with suppress(LakemarkError):
+            with suppress(LakemarkError), one.deliverer.asking():
                 one.sink.end(prepared, commits=False)

@@ -15,12 +15,13 @@ from deltalake import DeltaTable
 from include.control import two_phase
 from include.delivery import database
 from include.lake.table_log import TableLog
+from include.outside import heard_by
 from include.protocol.errors import RetryableError
 from include.protocol.two_phase import Prepared
 from tests.support.delivered import EACH_SERVER, TWO_PHASE, deliverer, stream_of
 from tests.support.sink_servers import SinkServer
 from tests.support.stopped import stopped
-from tests.support.stream import Stream, attempt, process
+from tests.support.stream import Change, Stream, attempt, process
 from tests.support.without_kafka import command
 
 _EARLY = tuple(pytest.param(point, marks=pytest.mark.slow) for point in ("sink.taken", "sink.written"))
@@ -42,6 +43,38 @@ def test_a_batch_is_in_both(tmp_path: Path, server: SinkServer, monkeypatch: pyt
     assert server.prepared() == []
     standing = deliverer(stream).standing
     assert standing.progress is not None and standing.progress.version == 3
+
+
+@pytest.mark.timeout(60, func_only=True)
+@EACH_SERVER
+def test_an_attempt_says_so_whenever_it_waits_for_the_sink(
+    tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server stands still whenever nobody says that they wait for it. So a group gives the turn's place to others
+    at whichever answer a server stops."""
+    stream = stream_of(tmp_path, server, monkeypatch, **TWO_PHASE)
+    heard: list[str | None] = []
+
+    def listen(system: str | None) -> None:
+        heard.append(system)
+        server.freeze(system is None)
+
+    def land(changes: list[Change]) -> None:
+        server.freeze()
+        try:
+            with heard_by(listen):
+                stream.land(changes)
+        finally:
+            server.freeze(False)
+        assert server.held() == stream.rows
+
+    stream.land()
+    land(stream.killed_at("sink.prepared"))  # what that one has prepared is ended
+    assert command("sinks", "pause", "p", "app", "--reason", "to lack a batch").returncode == 0
+    stream.land()
+    assert command("sinks", "resume", "p", "app", "--reason", "to get it").returncode == 0
+    land(stream.coming())
+    assert set(heard) == {"the sink app", None} and heard[-1] is None
 
 
 @pytest.mark.parametrize("point", POINTS)
