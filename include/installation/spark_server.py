@@ -28,8 +28,14 @@ _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "coll
 # Java's regular expressions need a call per character, and a stack overflow ends the JVM: no `try` helps. This is
 # enough for a record of a megabyte, the most that a broker takes by default. (The unused part takes no memory.)
 _STACK = "256m"
+# Spark compiles classes for each query. With Java's 240 MB for machine code, a server with queries of many kinds sweeps
+# old code out, and compiles it again.
+_CODE = "512m"
 _JAVA_OPTIONS = " ".join(
-    [f"-Xss{_STACK}", *(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items())]
+    [
+        f"-Xss{_STACK} -XX:ReservedCodeCacheSize={_CODE}",
+        *(f"-Dorg.apache.avro.limits.{name}={most}" for name, most in _AVRO_LIMITS.items()),
+    ]
 )
 # Live batches share the cores evenly, and have the first one at any time. What runs in the pool `background` takes what
 # they leave, and at least a fifth. By default, Spark would serve the oldest job first, with all of its tasks: batches

@@ -44,7 +44,8 @@ def assert_right(world: World, pipeline: Pipeline, batches: list[int]) -> None:
     assert audit(world.settings, pipeline, deep=True).findings == ()
 
 
-@pytest.mark.parametrize("point", ["at_the_commit", pytest.param("data_files_written", marks=pytest.mark.slow)])
+@pytest.mark.slow  # `tests/local/lake/test_java_log_store.py` asks the same of the one class that decides it
+@pytest.mark.parametrize("point", ["at_the_commit", "data_files_written"])
 def test_i5_a_jvm_that_stood_still_in_its_commit_changes_nothing(
     world: World, zombies: list, point: JvmPoint, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from include.pipeline_file import Pipeline
 from tests.support.installed import Installed, job_of
 from tests.support.waiting import wait_until
@@ -36,6 +38,7 @@ def test_a_run_of_one_task_sends_the_events_of_all_its_batches(installed: Instal
     assert len(api.asset_events(pipeline.target.table)) == len(told)
 
 
+@pytest.mark.slow
 def test_a_run_whose_task_was_killed_tells_of_what_it_had_landed_before(installed: Installed) -> None:
     world, api = installed.world, installed.api
     pipeline, dag_id = _waiting(installed, "one_task_killed", 2000)

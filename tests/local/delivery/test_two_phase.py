@@ -93,6 +93,7 @@ def test_an_attempt_that_is_killed_is_ended_by_the_next(
     assert server.prepared() == []
 
 
+@EACH_SERVER
 @pytest.mark.parametrize("point", ["sink.prepared", "sink.landed"])
 def test_a_delivery_ends_what_a_killed_attempt_has_prepared(
     tmp_path: Path, server: SinkServer, monkeypatch: pytest.MonkeyPatch, point: str

@@ -32,7 +32,7 @@ ENGINES = [
 ALL = Semantics(("seq",), patches=True, moves=True, track=("name",))
 CASES = [
     pytest.param(ALL, 30, 2, id="everything"),
-    pytest.param(Semantics((), moves=True), 20, 2, id="whole rows"),
+    pytest.param(Semantics((), moves=True), 20, 2, id="whole rows", marks=pytest.mark.slow),
     pytest.param(ALL, 500, 8, id="everything, many", marks=pytest.mark.slow),
     pytest.param(Semantics(("seq",), track=()), 500, 8, id="a column, all history", marks=pytest.mark.slow),
     pytest.param(Semantics((), moves=True), 500, 8, id="Kafka's order", marks=pytest.mark.slow),
