@@ -7,11 +7,15 @@ from datetime import datetime
 from typing import Any, Self
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import Retry
 
 from include.protocol.errors import RetryableError
 from include.protocol.json_data import JsonObject, JsonValue
 
 TIMEOUT_SECONDS = 60.0
+# On SQLite, a call may fail since Airflow waits for itself (docs/facts.md). What may be done twice is done again.
+_AGAIN = Retry(3, status_forcelist=[500], allowed_methods=["GET", "PATCH"], backoff_factor=0.5, raise_on_status=False)
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class AirflowApi:
     def login(cls, url: str, user: str, password: str) -> Self:
         """Logs in with a name and a password: gets a token that is valid for a day."""
         session = requests.Session()
+        session.mount(url, HTTPAdapter(max_retries=_AGAIN))
         api = cls(url, session)
         token = api._call("POST", "/auth/token", {"username": user, "password": password})["access_token"]
         session.headers["Authorization"] = f"Bearer {token}"

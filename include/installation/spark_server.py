@@ -28,8 +28,8 @@ _AVRO_LIMITS = {"bytes.maxLength": 64 << 20, "string.maxLength": 64 << 20, "coll
 # Java's regular expressions need a call per character, and a stack overflow ends the JVM: no `try` helps. This is
 # enough for a record of a megabyte, the most that a broker takes by default. (The unused part takes no memory.)
 _STACK = "256m"
-# Spark compiles classes for each query. With Java's 240 MB for machine code, a server with queries of many kinds sweeps
-# old code out, and compiles it again.
+# Spark makes classes for each query. Those of some hundred kinds of queries, as our tests have, fill the part for new
+# code of the 240 MB that Java reserves by default; from then on it drops code, and compiles it again.
 _CODE = "512m"
 _JAVA_OPTIONS = " ".join(
     [

@@ -64,6 +64,7 @@ def test_one_run_serves_all_that_have_new_data(installed: Installed) -> None:
     assert batch.attempts[-1].started_by.startswith(f"airflow dags/{dag_id}/runs/")
 
 
+@pytest.mark.slow
 def test_who_is_due_while_a_run_is_on_has_a_turn_in_the_next_one_however_many_events_that_takes(
     installed: Installed,
 ) -> None:

@@ -28,9 +28,11 @@ from tests.support.commits import at_the_point, raising
 from tests.support.readers import opened
 from tests.support.world import World, as_dict, changes, landed_commits, newest_by_key
 
-pytestmark = pytest.mark.on_both_lakes(fast=True)
+pytestmark = pytest.mark.on_both_lakes
+ALSO_ON_S3 = pytest.mark.on_both_lakes(fast=True)  # in `make test`, too
 
 
+@ALSO_ON_S3
 def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
@@ -47,6 +49,7 @@ def test_i1_a_recorded_plan_is_used_as_it_stands(world: World) -> None:
     assert [r.start_offset for r in second.batch.ranges] == [r.end_offset for r in first.batch.ranges]
 
 
+@ALSO_ON_S3
 def test_i2_rows_marker_and_ranges_are_one_commit(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
@@ -107,6 +110,7 @@ def test_i4_a_batch_before_its_predecessor_is_refused(world: World) -> None:
     assert world.rows(pipeline) == []
 
 
+@ALSO_ON_S3
 def test_i5_of_two_attempts_at_once_one_commits(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
@@ -144,6 +148,7 @@ def fence(world: World, pipeline: Pipeline, batch_app_id: str) -> None:
     table.create_write_transaction([], "append", table.schema(), commit_properties=marker)
 
 
+@ALSO_ON_S3
 def test_i5_an_ended_generation_never_lands(world: World) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)
@@ -165,6 +170,7 @@ def test_i5_an_ended_generation_never_lands(world: World) -> None:
     assert {row["seq"] for row in world.rows(pipeline)} == {1}
 
 
+@ALSO_ON_S3
 def test_i6_a_lost_answer_is_settled_from_the_log(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = world.topic()
     pipeline = world.pipeline(topic)

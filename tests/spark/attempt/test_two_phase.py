@@ -72,6 +72,7 @@ def test_a_job_that_is_killed_is_ended_by_the_next(world: World, postgres: Postg
         assert_both_are_right(world, pipeline, postgres)
 
 
+@pytest.mark.slow
 def test_a_commit_of_sparks_that_another_writer_overtakes_is_made_again(
     world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ KINDS = {
     "two parts": Semantics(("kafka.timestamp", "seq"), patches=True, moves=True),
 }
 CASES = [
-    pytest.param("everything", 2, id="everything"),
+    pytest.param("everything", 2, id="everything", marks=pytest.mark.slow),
     *(pytest.param(kind, _MANY, id=f"{kind}, many", marks=pytest.mark.slow) for kind in KINDS),
 ]
 
