@@ -15,7 +15,15 @@ from include.protocol.json_data import JsonObject, JsonValue
 
 TIMEOUT_SECONDS = 60.0
 # On SQLite, a call may fail since Airflow waits for itself (docs/facts.md). What may be done twice is done again.
-_AGAIN = Retry(3, status_forcelist=[500], allowed_methods=["GET", "PATCH"], backoff_factor=0.5, raise_on_status=False)
+_AGAIN = Retry(
+    status=3,
+    status_forcelist=[500],
+    allowed_methods=["GET", "PATCH"],
+    backoff_factor=0.5,
+    raise_on_status=False,
+    connect=0,
+    read=False,
+)
 
 
 @dataclass(frozen=True)

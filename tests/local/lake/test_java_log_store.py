@@ -54,7 +54,7 @@ def test_i5_a_jvm_that_stood_still_in_its_commit_replaces_no_other(tmp_path: Pat
     folder.mkdir(parents=True)
     assert log.create(0, b"{}")
     stops = java_agent(settings.jars, table, 1, folder=tmp_path, point="at_the_commit", signal="STOP")
-    with java(settings, stops) as (process, gateway), ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, java(settings, stops) as (process, gateway):
         lines = gateway.jvm.java.util.ArrayList()
         lines.add("late")
         configuration = gateway.jvm.org.apache.hadoop.conf.Configuration()
