@@ -38,12 +38,10 @@ def java(settings: Settings, *options: str) -> Iterator[tuple[subprocess.Popen[b
         redirect_stderr=subprocess.DEVNULL,
         return_proc=True,
     )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
-        yield process, gateway
+        yield process, JavaGateway(gateway_parameters=GatewayParameters(port=port))
     finally:
-        process.send_signal(signal.SIGCONT)
-        gateway.shutdown()
+        process.kill()
         process.wait(60)
 
 
