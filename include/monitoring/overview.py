@@ -30,10 +30,10 @@ from include.settings import Settings
 from include.sources.kafka_records import oldest_timestamp
 from include.sources.shared_brokers import SharedBrokers
 
+Starts = tuple[tuple[str, int, int], ...]  # topic, partition, offset
 log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0  # from the end of a look to the next one
 _WATCHED_SECONDS = 30.0  # without a request for this time, the looking ends
-Starts = tuple[tuple[str, int, int], ...]  # topic, partition, offset
 _KAFKA_SECONDS = 5.0  # that Kafka's answer is waited for
 _KAFKA_AGAIN_SECONDS = 30.0  # that brokers which did not answer are left alone
 _COUNTING_SECONDS = 1.0  # of a look, to count quarantines
